@@ -1,0 +1,62 @@
+"""Every hidden name in one place, each with its reason; and what a user may call a table.
+
+A name that starts with `_vk_` is ours. Users cannot take one, so a hidden column never meets a column of theirs.
+"""
+
+from __future__ import annotations
+
+import re
+
+from viewkeeper.errors import InvalidName
+
+RESERVED_PREFIX = "_vk_"
+
+HAD = "_vk_had"
+"""In a log: whether the row existed before the change."""
+
+HAS = "_vk_has"
+"""In a log and in the changes of an epoch: whether the row exists after the change (false: a delete)."""
+
+BEFORE = "_vk_before_"
+"""In a log: prefix of a column's value before the change."""
+
+AFTER = "_vk_after_"
+"""In a log: prefix of a column's value after the change."""
+
+POSITION = "_vk_position"
+"""In a log that was read: the position of the write that the change belongs to."""
+
+PROBE = "_vk_probe"
+"""In the answer to a probe: the number of the probed key, counted from 0, that the row matched."""
+
+MAX_LENGTH = 128
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def check_name(name: str, kind: str) -> str:
+    """The name, if a `kind` ("table", "view", "column") may have it.
+
+    >>> check_name("events", "table")
+    'events'
+    >>> check_name("../etc", "table")
+    Traceback (most recent call last):
+    ...
+    viewkeeper.errors.InvalidName: table name '../etc' is not allowed
+      hint: use letters, digits and underscores, starting with a letter or an underscore
+    """
+    if not isinstance(name, str) or not _PLAIN.fullmatch(name):
+        raise InvalidName(
+            f"{kind} name {name!r} is not allowed",
+            hint="use letters, digits and underscores, starting with a letter or an underscore",
+            name=name,
+        )
+    if name.lower().startswith(RESERVED_PREFIX):
+        raise InvalidName(
+            f'{kind} name "{name}" is reserved', hint=f"names that start with {RESERVED_PREFIX} are ours", name=name
+        )
+    if len(name) > MAX_LENGTH:
+        raise InvalidName(
+            f'{kind} name "{name[:20]}..." is too long', hint=f"use at most {MAX_LENGTH} characters", name=name
+        )
+    return name

@@ -1,0 +1,100 @@
+"""Text -> sqlglot's tree, one statement at a time, and what to say when the text is not SQL.
+
+Nothing here knows what a statement means. What it adds to sqlglot: errors with the line, the column and the text they
+are about, and no guessing. sqlglot reads some text that it does not understand as an opaque command, with a warning
+in the log, and reads one type as another (`TIMESTAMP WITHOUT TIME ZONE`); here both are errors.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, TokenError
+
+from viewkeeper.errors import StatementError
+
+DIALECT = "spark"
+
+
+def parse_one(text: str) -> exp.Expression:
+    """The tree of the only statement in `text`.
+
+    >>> parse_one("DROP TABLE events").key
+    'drop'
+    >>> parse_one("DROP TABLE events events")
+    Traceback (most recent call last):
+    ...
+    viewkeeper.errors.StatementError: syntax error at line 1, column 19, near "events": unexpected token
+    """
+    if not isinstance(text, str):
+        raise StatementError(f"a statement is text, and this is a {type(text).__name__}", text=text)
+    statements = [tree for tree in _trees(text) if tree is not None and not isinstance(tree, exp.Semicolon)]
+    if not statements:
+        raise StatementError("there is no statement in the text", text=text)
+    if len(statements) > 1:
+        raise StatementError(
+            f"the text has {len(statements)} statements", hint="give one statement per call", text=text
+        )
+    return statements[0]
+
+
+def _trees(text: str) -> Sequence[exp.Expression | None]:
+    dialect = Dialect.get_or_raise(DIALECT)
+    try:
+        words = dialect.tokenize(text)
+        _refuse_without_time_zone(words)
+        with _without_warnings():
+            trees: Sequence[Any] = dialect.parser().parse(words, text)
+            return trees
+    except ParseError as error:
+        raise _syntax_error(error) from None
+    except TokenError:
+        raise StatementError(
+            "the text cannot be read: a quote or a comment is not closed", hint="close it", text=text
+        ) from None
+
+
+def _syntax_error(error: ParseError) -> StatementError:
+    """sqlglot counts columns at a token's end; people look for its beginning."""
+    first = error.errors[0]
+    near, line = str(first["highlight"] or ""), int(first["line"] or 1)
+    column = max(int(first["col"] or 1) - len(near) + 1, 1)
+    fact = str(first["description"]).removeprefix("Invalid expression / ").split(" but got <Token")[0]
+    fact = fact[:1].lower() + fact[1:]
+    return StatementError(
+        f'syntax error at line {line}, column {column}, near "{near}": {fact}', line=line, column=column, text=near
+    )
+
+
+def _refuse_without_time_zone(words: Iterable[Any]) -> None:
+    """sqlglot drops these words after TIMESTAMP in Spark's dialect, and the type would become its opposite."""
+    before = ""
+    for word in words:
+        if before == "WITHOUT" and word.text.upper() == "TIME":
+            raise StatementError(
+                f"WITHOUT TIME ZONE at line {word.line} is not supported",
+                hint="write TIMESTAMP_NTZ",
+                line=word.line,
+                text="WITHOUT TIME ZONE",
+            )
+        before = word.text.upper()
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """sqlglot logs when it falls back to an opaque command. The caller gets an error instead of a line in a log."""
+    logger = logging.getLogger("sqlglot")
+    logger.addFilter(_is_no_fallback)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_is_no_fallback)
+
+
+def _is_no_fallback(record: logging.LogRecord) -> bool:
+    return "Falling back to parsing as a 'Command'" not in str(record.msg)

@@ -1,0 +1,1 @@
+"""Tables, regions, logs and epochs: Arrow in, Arrow out. Nothing here imports Spark."""

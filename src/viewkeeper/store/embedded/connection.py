@@ -1,0 +1,222 @@
+"""SQLite through ADBC: connections, a pool of them, and SQLite's errors in our words.
+
+Two traps are closed here. ADBC carries its own SQLite, and two copies of SQLite in one process drop each other's file
+locks, so nothing in this package opens a file in any other way. And a connection never crosses a fork: a child starts
+with an empty pool and leaves its parent's connections alone, neither used nor closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import adbc_driver_manager
+import adbc_driver_sqlite
+import pyarrow as pa
+
+from viewkeeper.errors import Busy, Corrupt, DiskFull, ReadOnly, StorageError, ViewkeeperError
+
+BATCH_ROWS = 65_536
+"""Rows per Arrow batch of a result."""
+
+FEW_ROWS = 16
+"""The same for results of a row or so: the driver sets room aside for a whole batch first, which takes 0.2 ms for a large one."""
+
+MOST_IDLE = 96
+"""Files with idle connections: each connection holds up to three file descriptors, and a process often has only 1,024."""
+
+_abandoned: list[Any] = []
+"""Connections of a parent process, kept from being closed by the garbage collector of its child."""
+
+
+class Connection:
+    """One SQLite connection with its prepared statements. Used by one thread at a time."""
+
+    def __init__(self, path: Path, *, synchronous: str, timeout: float) -> None:
+        self.path = path
+        self._statements: dict[str, Any] = {}
+        with translated(path):
+            self._database = adbc_driver_sqlite.connect(str(path))
+            self._connection = adbc_driver_manager.AdbcConnection(self._database)
+            for pragma in (
+                f"busy_timeout={int(timeout * 1000)}",
+                f"synchronous={synchronous}",
+                "cache_size=-16000",
+                "temp_store=MEMORY",
+            ):
+                self.query(f"PRAGMA {pragma}")
+
+    def execute(self, sql: str, parameters: pa.RecordBatch | None = None) -> None:
+        """Run a statement, once per row of `parameters`."""
+        with translated(self.path):
+            statement = self._prepared(sql, FEW_ROWS)
+            if parameters is not None:
+                statement.bind(*_capsules(parameters))
+            statement.execute_update()
+
+    def query(self, sql: str, parameters: pa.RecordBatch | None = None) -> pa.Table:
+        """Run a query, once per row of `parameters`; all results in one table."""
+        return self._query(sql, parameters, BATCH_ROWS)
+
+    def query_few(self, sql: str, parameters: pa.RecordBatch | None = None) -> pa.Table:
+        """The same for a query that gives a row or so."""
+        return self._query(sql, parameters, FEW_ROWS)
+
+    def _query(self, sql: str, parameters: pa.RecordBatch | None, batch_rows: int) -> pa.Table:
+        with translated(self.path):
+            statement = self._prepared(sql, batch_rows)
+            if parameters is not None:
+                statement.bind(*_capsules(parameters))
+            return pa.RecordBatchReader.from_stream(statement.execute_query()[0]).read_all()
+
+    def one(self, sql: str, parameters: pa.RecordBatch | None = None) -> tuple[Any, ...] | None:
+        """The only row of a result as Python values, or None."""
+        table = self.query_few(sql, parameters)
+        return tuple(column[0].as_py() for column in table.columns) if table.num_rows else None
+
+    def stream(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """The batches of a result, as they are read."""
+        with translated(self.path), contextlib.closing(self._new_statement(sql, BATCH_ROWS)) as statement:
+            yield from pa.RecordBatchReader.from_stream(statement.execute_query()[0])
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Everything inside sees the file as it was at its first read."""
+        self.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """The file's only writer; committed at the end, rolled back by an error."""
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            self.rollback()
+            raise
+
+    def rollback(self) -> None:
+        """Leave a transaction. SQLite has done it already where an error ended it (a full disk)."""
+        with contextlib.suppress(StorageError):
+            self.execute("ROLLBACK")
+
+    def close(self) -> None:
+        for statement in self._statements.values():
+            statement.close()
+        self._connection.close()
+        self._database.close()
+
+    def _prepared(self, sql: str, batch_rows: int) -> Any:
+        statement = self._statements.get(sql)
+        if statement is None:
+            statement = self._new_statement(sql, batch_rows)
+            statement.prepare()
+            self._statements[sql] = statement
+        return statement
+
+    def _new_statement(self, sql: str, batch_rows: int) -> Any:
+        statement = adbc_driver_manager.AdbcStatement(self._connection)
+        statement.set_options(**{"adbc.sqlite.query.batch_rows": str(batch_rows)})
+        statement.set_sql_query(sql)
+        return statement
+
+
+def _capsules(batch: pa.RecordBatch) -> tuple[Any, Any]:
+    schema, array = batch.__arrow_c_array__()
+    return array, schema
+
+
+def parameters(*values: Any) -> pa.RecordBatch:
+    """One row of parameters from Python values."""
+    return pa.record_batch([pa.array([value]) for value in values], names=[str(i) for i in range(len(values))])
+
+
+@contextlib.contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """The driver's errors as ours."""
+    try:
+        yield
+    except adbc_driver_manager.Error as error:
+        raise _translation(str(error), path) from error
+
+
+def _translation(text: str, path: Path) -> ViewkeeperError:
+    name = f'file "{path}"'
+    if "disk is full" in text:
+        return DiskFull(f"{name}: no room left on the disk", hint="nothing was written; make room and call again")
+    if "readonly" in text or "read-only" in text:
+        return ReadOnly(f"{name} cannot be written", hint="check the folder's permissions and owner")
+    if "locked" in text or "busy" in text:
+        return Busy(
+            f"{name} was locked by another process for too long", hint="call again, or open with a longer timeout"
+        )
+    if "malformed" in text or "not a database" in text:
+        return Corrupt(f"{name} is damaged: {text}", hint="restore the folder from a copy")
+    if "unable to open" in text and not os.access(path if path.exists() else path.parent, os.W_OK):
+        return ReadOnly(f"{name} cannot be opened for writing", hint="check the folder's permissions and owner")
+    return StorageError(f"{name}: {text}", path=str(path))
+
+
+class Pool:
+    """Connections by file, each lent to one user at a time; the files least recently used are closed first."""
+
+    def __init__(self, *, synchronous: str, timeout: float) -> None:
+        self._synchronous = synchronous
+        self._timeout = timeout
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._idle: OrderedDict[Path, list[Connection]] = OrderedDict()
+
+    @contextlib.contextmanager
+    def use(self, path: Path) -> Iterator[Connection]:
+        """A connection to the file for this block alone."""
+        connection = self.take(path)
+        try:
+            yield connection
+        finally:
+            self.give_back(connection)
+
+    def take(self, path: Path) -> Connection:
+        if self._process != os.getpid():
+            _abandoned.append(self._idle)
+            self._start()
+        with self._lock:
+            waiting = self._idle.get(path)
+            if waiting:
+                return waiting.pop()
+        return Connection(path, synchronous=self._synchronous, timeout=self._timeout)
+
+    def give_back(self, connection: Connection) -> None:
+        surplus: list[Connection] = []
+        with self._lock:
+            self._idle.setdefault(connection.path, []).append(connection)
+            self._idle.move_to_end(connection.path)
+            if len(self._idle) > MOST_IDLE:
+                surplus = self._idle.popitem(last=False)[1]
+        _close_all(surplus)
+
+    def close(self, under: Path | None = None) -> None:
+        """Close idle connections: all of them, or those to files under a folder."""
+        if self._process != os.getpid():
+            return
+        with self._lock:
+            paths = [path for path in self._idle if under is None or under in path.parents]
+            closing = [connection for path in paths for connection in self._idle.pop(path)]
+        _close_all(closing)
+
+
+def _close_all(connections: list[Connection]) -> None:
+    for connection in connections:
+        connection.close()

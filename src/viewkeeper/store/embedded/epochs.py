@@ -1,0 +1,113 @@
+"""What epochs do to the regions of a group's tables: apply, undo, fence; and the retention of logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from viewkeeper.store.contract import Applied, GroupState
+from viewkeeper.store.embedded import faults, rows
+from viewkeeper.store.embedded.catalog import fenced
+from viewkeeper.store.embedded.connection import Connection, parameters
+from viewkeeper.store.embedded.files import Files, Handle, check_open
+from viewkeeper.store.embedded.layout import PARTS
+
+
+def apply(files: Files, handle: Handle, region: int, changes: pa.Table, epoch: int, term: int) -> Applied:
+    """See `Store.apply`.
+
+    The region's position is the epoch that was applied last, and it moves in the transaction that applies, so the
+    region itself knows whether this is the first time. Its fence is checked under the same lock: a maintainer that was
+    fenced while it waited for the lock gets no further.
+    """
+    group = handle.spec.group
+    assert group is not None, "only maintained tables have epochs"
+    with files.region(handle, region) as connection, connection.writing():
+        now = check_open(rows.state(connection))
+        faults.reach("apply.locked")
+        if term < now.fence:
+            raise fenced(handle.spec.name, term, now.fence)
+        if now.position == epoch:
+            return Applied(now.inserted, now.updated, now.deleted)
+        files.catalog.check_running(group, epoch, term)
+        stamp = files.clock.tick()
+        applied = rows.change(connection, handle.layout, changes, epoch, stamp).applied
+        rows.advance(connection, epoch, stamp, applied)
+        faults.reach("apply.staged")
+    faults.reach("apply.committed")
+    return applied
+
+
+def undo(files: Files, group: str, epoch: int, term: int) -> None:
+    """See `Store.undo`. Regions first, the record last: a crash in between leaves a running epoch, to be undone again."""
+    running = files.catalog.group(group).running
+    if running is None or running.epoch != epoch:
+        return
+    files.catalog.check_running(group, epoch, term)
+    for handle in _tables_of(files, group):
+        for region in range(handle.spec.regions):
+            with files.region(handle, region) as connection, connection.writing():
+                _undo_region(connection, handle, epoch, term)
+            faults.reach("undo.region_restored")
+    files.catalog.end_running(group, epoch, term)
+
+
+def _undo_region(connection: Connection, handle: Handle, epoch: int, term: int) -> None:
+    now = rows.state(connection)
+    if term < now.fence:
+        raise fenced(handle.spec.name, term, now.fence)
+    if now.position == epoch:
+        rows.restore(connection, handle.layout, epoch)
+
+
+def fence(files: Files, group: str, term: int) -> None:
+    """See `Store.fence`. The group first, so that tables made meanwhile are made with the new fence."""
+    files.catalog.raise_fence(group, term)
+    for handle in _tables_of(files, group):
+        for region in range(handle.spec.regions):
+            with files.region(handle, region) as connection, connection.writing():
+                connection.execute("UPDATE state SET fence = max(fence, ?)", parameters(term))
+
+
+def _tables_of(files: Files, group: str) -> list[Handle]:
+    return [handle for handle in files.handles() if handle.spec.group == group]
+
+
+# Retention
+
+
+def trim(files: Files, before: float) -> int:
+    """See `Store.trim`."""
+    groups = files.catalog.groups()
+    gone = 0
+    for handle in files.handles():
+        for region in range(handle.spec.regions):
+            with files.region(handle, region) as connection:
+                gone += _trim_region(connection, _needed_after(handle, region, groups), int(before * 1e9))
+            faults.reach("trim.region_trimmed")
+    return gone
+
+
+def _needed_after(handle: Handle, region: int, groups: Iterable[GroupState]) -> int | None:
+    """The position whose successors somebody may still ask for; None if nobody reads the log."""
+    needed = []
+    for group in groups:
+        for record in (group.committed, group.running):
+            if record is not None and handle.spec.name in record.cut:
+                needed.append(record.cut[handle.spec.name][region])
+        if group.name == handle.spec.group:
+            needed.append(group.committed.epoch)
+    return min(needed, default=None)
+
+
+def _trim_region(connection: Connection, needed_after: int | None, before: int) -> int:
+    with connection.writing():
+        upto = rows.state(connection).position if needed_after is None else needed_after
+        values = parameters((upto + 1) * PARTS, before)
+        newest = connection.one("SELECT max(id), sum(changes) FROM log WHERE id < ? AND stamp < ?", values)
+        if newest is None or newest[0] is None:
+            return 0
+        connection.execute("DELETE FROM log WHERE id <= ?", parameters(newest[0]))
+        connection.execute("UPDATE state SET trimmed = max(trimmed, ?)", parameters(newest[0] // PARTS))
+        return int(newest[1])

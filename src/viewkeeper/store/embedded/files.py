@@ -1,0 +1,194 @@
+"""The folder: where everything lies, and the tables of it that this process has seen.
+
+```
+shop.vk/
+  catalog.db                  tables, groups, leaderships
+  transactions.db             decisions over several regions
+  clock                       the last stamp
+  tables/17/region-0.db       one file per region
+```
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from viewkeeper.errors import NewerFormat, NotADatabase, NotFound, ReadOnly, StorageError
+from viewkeeper.store.contract import TableSpec
+from viewkeeper.store.embedded import faults, rows
+from viewkeeper.store.embedded.catalog import FORMAT, Catalog, Entry
+from viewkeeper.store.embedded.clock import Clock
+from viewkeeper.store.embedded.connection import Connection, Pool, parameters
+from viewkeeper.store.embedded.layout import Layout
+from viewkeeper.store.embedded.transactions import Transactions
+
+Answer = TypeVar("Answer")
+
+
+class Dropped(Exception):
+    """A region says that its table is gone. What the process knew of the table is out of date."""
+
+
+@dataclass(frozen=True)
+class Handle:
+    """An open table."""
+
+    number: int
+    spec: TableSpec
+    folder: Path
+
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout(self.spec)
+
+    @cached_property
+    def paths(self) -> tuple[Path, ...]:
+        return tuple(self.folder / f"region-{region}.db" for region in range(self.spec.regions))
+
+
+class Files:
+    """A database folder, its pool of connections and its tables."""
+
+    def __init__(self, folder: Path, *, synchronous: str, timeout: float) -> None:
+        self.folder = folder
+        self.pool = Pool(synchronous=synchronous, timeout=timeout)
+        self.catalog = Catalog(self.pool, folder / "catalog.db")
+        self.transactions = Transactions(self.pool, folder / "transactions.db")
+        self._handles: dict[str, Handle] = {}
+        self._lock = threading.Lock()
+        _check_folder(folder)
+        self.catalog.make()
+        _check_format(self.catalog.format(), folder)
+        self.transactions.make()
+        self.clock = Clock(folder / "clock")
+
+    def handle(self, name: str) -> Handle:
+        """The table of that name. A remembered one may be gone: its regions will say so."""
+        known = self._handles.get(name)
+        return known if known is not None else self._remember(name, self.catalog.find(name))
+
+    @contextmanager
+    def region(self, handle: Handle, region: int) -> Iterator[Connection]:
+        """A connection to a region's file. If the file is gone, so is the table."""
+        try:
+            connection = self.pool.take(handle.paths[region])
+        except StorageError:
+            if handle.folder.exists():
+                raise
+            raise Dropped from None
+        try:
+            yield connection
+        finally:
+            self.pool.give_back(connection)
+
+    def handles(self) -> list[Handle]:
+        return [self._open(entry) for entry in self.catalog.entries()]
+
+    def retrying(self, use: Callable[[], Answer]) -> Answer:
+        """Run `use`; if a table turns out to be dropped, once more with what the catalog says now.
+
+        The name may have been taken again by a new table; if not, the second run ends in `NotFound`.
+        """
+        for _ in range(100):
+            try:
+                return use()
+            except Dropped:
+                self.forget_handles()
+        raise NotFound("the table is being dropped and made again without end", hint="call again")
+
+    def forget_handles(self) -> None:
+        with self._lock:
+            self._handles.clear()
+
+    def _remember(self, name: str, entry: Entry) -> Handle:
+        handle = self._open(entry)
+        with self._lock:
+            self._handles[name] = handle
+        return handle
+
+    def _open(self, entry: Entry) -> Handle:
+        return Handle(entry.number, entry.spec, self._table_folder(entry.number))
+
+    def _table_folder(self, number: int) -> Path:
+        return self.folder / "tables" / str(number)
+
+    def create(self, spec: TableSpec) -> None:
+        self.catalog.add(spec, lambda number, fence: self._make_regions(Entry(number, spec), fence))
+
+    def _make_regions(self, entry: Entry, fence: int) -> None:
+        """A folder of that number can only be left from a creation that crashed: it holds nothing."""
+        handle = self._open(entry)
+        shutil.rmtree(handle.folder, ignore_errors=True)
+        handle.folder.mkdir(parents=True)
+        for path in handle.paths:
+            with self.pool.use(path) as connection:
+                connection.query("PRAGMA journal_mode = WAL")
+                with connection.writing():
+                    for statement in handle.layout.ddl():
+                        connection.execute(statement)
+                    connection.execute("UPDATE state SET fence = ?", parameters(fence))
+
+    def drop(self, name: str) -> None:
+        entry = self.catalog.find(name)
+        self.catalog.mark_dropped(entry.number)
+        self.finish_drop(entry)
+        self.forget_handles()
+
+    def finish_drop(self, entry: Entry) -> None:
+        """Close each region to writers, then remove the files. Each step may have been done before."""
+        handle = self._open(entry)
+        for path in handle.paths:
+            if not path.exists():
+                continue
+            with self.pool.use(path) as connection, connection.writing():
+                connection.execute("UPDATE state SET dropped = 1")
+            faults.reach("drop.region_closed")
+        self.pool.close(under=handle.folder)
+        shutil.rmtree(handle.folder, ignore_errors=True)
+        faults.reach("drop.files_gone")
+        self.catalog.forget(entry.number)
+
+    def close(self) -> None:
+        self.pool.close()
+        with suppress(OSError):
+            self.clock.close()
+
+
+def check_open(state: rows.State) -> rows.State:
+    """The state, if the table is still there."""
+    if state.dropped:
+        raise Dropped
+    return state
+
+
+def _check_folder(folder: Path) -> None:
+    """Make the folder, or make sure that it is ours before anything is written into it."""
+    if not folder.exists():
+        try:
+            folder.mkdir(parents=True)
+        except (PermissionError, OSError) as error:
+            raise ReadOnly(
+                f'folder "{folder}" cannot be made: {error}', hint="choose a folder that you may write"
+            ) from None
+    if not folder.is_dir() or (any(folder.iterdir()) and not (folder / "catalog.db").exists()):
+        raise NotADatabase(
+            f'"{folder}" is not a viewkeeper database', hint="name a new or empty folder, or one made by viewkeeper"
+        )
+    if not os.access(folder, os.W_OK):
+        raise ReadOnly(f'folder "{folder}" cannot be written', hint="check its permissions and owner")
+
+
+def _check_format(found: int, folder: Path) -> None:
+    if found > FORMAT:
+        raise NewerFormat(
+            f'database "{folder}" has format {found}, and this viewkeeper reads up to {FORMAT}',
+            hint="install a newer viewkeeper",
+        )

@@ -1,0 +1,346 @@
+"""The store contract on a folder of SQLite files. This module reads; writing, cuts and epochs have their own."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from viewkeeper import names
+from viewkeeper.store.changes import positioned_log_schema
+from viewkeeper.store.contract import (
+    Applied,
+    Cut,
+    EpochRecord,
+    Expectation,
+    GroupState,
+    Lease,
+    Mutation,
+    Pick,
+    Positions,
+    Row,
+    TableSpec,
+)
+from viewkeeper.store.embedded import cuts, epochs, log, rows, writes
+from viewkeeper.store.embedded.connection import Connection
+from viewkeeper.store.embedded.files import Dropped, Files, Handle, check_open
+from viewkeeper.store.encoding import to_python
+from viewkeeper.store.regions import region_of, regions_of
+
+DURABILITY = {"full": "FULL", "normal": "NORMAL", "off": "OFF"}
+"""What survives a power cut: every acknowledged write; all but the last moments; nothing is promised.
+
+A crash of the process alone loses nothing in any of them.
+"""
+
+
+class EmbeddedStore:
+    """See `viewkeeper.store.contract.Store`."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._finalizer = weakref.finalize(self, files.close)
+
+    @classmethod
+    def open(cls, folder: Path | str, *, durability: str = "full", timeout: float = 30.0) -> EmbeddedStore:
+        """Open a folder, or make it; finish what crashed processes had decided."""
+        if durability not in DURABILITY:
+            raise ValueError(f"durability is one of {', '.join(DURABILITY)}, not {durability!r}")
+        files = Files(Path(folder).absolute(), synchronous=DURABILITY[durability], timeout=timeout)
+        for entry in files.catalog.dropped():
+            files.finish_drop(entry)
+        writes.recover(files)
+        return cls(files)
+
+    def close(self) -> None:
+        self._finalizer()
+
+    # Tables
+
+    def create(self, spec: TableSpec) -> None:
+        self._files.create(spec)
+
+    def drop(self, table: str) -> None:
+        self._files.drop(table)
+
+    def table(self, name: str) -> TableSpec:
+        return self._files.catalog.find(name).spec
+
+    def tables(self) -> list[TableSpec]:
+        return [entry.spec for entry in self._files.catalog.entries()]
+
+    # Rows
+
+    def write(self, mutations: Sequence[Mutation], expected: Sequence[Expectation] = ()) -> bool:
+        return self._files.retrying(lambda: writes.write(self._files, mutations, expected))
+
+    def get(self, table: str, key: Sequence[Any], at: Positions | None = None) -> Row | None:
+        return self._files.retrying(lambda: self._get(self._files.handle(table), key, at))
+
+    def _get(self, handle: Handle, key: Sequence[Any], at: Positions | None) -> Row | None:
+        layout = handle.layout
+        stored = rows.one_row(key, layout, layout.spec.key)
+        region = region_of(handle.spec, key)
+        position = self._visible(handle, at)[region] if at is not None or handle.spec.group else None
+        with self._files.region(handle, region) as connection:
+            found = rows.point(connection, layout, stored)
+            if found.dropped:
+                raise Dropped
+            if position is None or found.position <= position:
+                return found.row
+            with connection.reading():
+                picture = rows.Picture(connection, layout, position, stored[0])
+                return _only_row(picture.probe(stored, pa.array([0]), layout.spec.values, Pick.ALL), handle)
+
+    def _visible(self, handle: Handle, at: Positions | None) -> Sequence[int | None]:
+        """The positions to read at: those named, or what every reader may see."""
+        if at is not None:
+            return at
+        if handle.spec.group is None:
+            return [None] * handle.spec.regions
+        return [self._files.catalog.committed_epoch(handle.spec.group)] * handle.spec.regions
+
+    def scan(
+        self,
+        table: str,
+        *,
+        start: Sequence[Any] | None = None,
+        stop: Sequence[Any] | None = None,
+        prefix: Sequence[Any] = (),
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+        at: Positions | None = None,
+    ) -> pa.Table:
+        def attempt() -> pa.Table:
+            handle = self._files.handle(table)
+            where, values = _range(handle, start, stop, prefix)
+            return self._scan(handle, where, values, limit, columns, at)
+
+        return self._files.retrying(attempt)
+
+    def _scan(
+        self,
+        handle: Handle,
+        where: str,
+        values: pa.RecordBatch | None,
+        limit: int | None,
+        columns: Sequence[str] | None,
+        at: Positions | None,
+    ) -> pa.Table:
+        wanted = handle.spec.schema.names if columns is None else list(columns)
+        others = [name for name in wanted if name not in handle.spec.key]
+        parts = []
+        for region, position in enumerate(self._visible(handle, at)):
+            with self._files.region(handle, region) as connection, connection.reading():
+                picture = _picture(connection, handle, position)
+                parts.append(picture.scan(others, where, values, limit))
+        merged = _merged(parts, len(handle.spec.key), limit)
+        return handle.layout.decode(merged.columns, [*handle.spec.key, *others]).select(wanted)
+
+    def read(
+        self, table: str, region: int, *, columns: Sequence[str] | None = None, at: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        handle = self._files.retrying(lambda: self._alive(table))
+        wanted = handle.spec.schema.names if columns is None else list(columns)
+        position = at if at is not None else self._visible(handle, None)[region]
+        with self._files.region(handle, region) as connection, connection.reading():
+            yield from _picture(connection, handle, position).batches(wanted)
+
+    def _alive(self, table: str) -> Handle:
+        handle = self._files.handle(table)
+        with self._files.region(handle, 0) as connection:
+            check_open(rows.state(connection))
+        return handle
+
+    def probe(
+        self,
+        table: str,
+        keys: pa.Table,
+        *,
+        pick: Pick = Pick.ALL,
+        columns: Sequence[str] | None = None,
+        region: int | None = None,
+        at: Positions | None = None,
+    ) -> pa.Table:
+        return self._files.retrying(lambda: self._probe(self._files.handle(table), keys, pick, columns, region, at))
+
+    def _probe(
+        self,
+        handle: Handle,
+        keys: pa.Table,
+        pick: Pick,
+        columns: Sequence[str] | None,
+        region: int | None,
+        at: Positions | None,
+    ) -> pa.Table:
+        spec, layout = handle.spec, handle.layout
+        wanted = spec.schema.names if columns is None else list(columns)
+        others = [name for name in wanted if name not in spec.key]
+        leading = list(spec.key[: keys.num_columns])
+        visible = self._visible(handle, at)
+        parts = [_no_matches(handle, others)]
+        for number, numbers, share in _shares(handle, keys.select(leading), region):
+            with self._files.region(handle, number) as connection, connection.reading():
+                picture = _picture(connection, handle, visible[number])
+                parts.append(picture.probe(layout.encode(share, leading), numbers, others, pick))
+        found = pa.concat_tables([_aligned(part, parts[0].schema) for part in parts])
+        if pick is not Pick.ALL and len(parts) > 2:
+            found = rows.edges(found, len(spec.key), pick)
+        decoded = layout.decode(found.columns[1:], [*spec.key, *others]).select(wanted)
+        return decoded.add_column(0, names.PROBE, found.column(0))
+
+    # Logs
+
+    def positions(self, table: str) -> Positions:
+        def attempt() -> Positions:
+            handle = self._files.handle(table)
+            found = []
+            for region in range(handle.spec.regions):
+                with self._files.region(handle, region) as connection:
+                    found.append(check_open(rows.state(connection)).position)
+            return tuple(found)
+
+        return self._files.retrying(attempt)
+
+    def log(self, table: str, region: int, after: int, upto: int) -> Iterator[pa.RecordBatch]:
+        handle = self._files.retrying(lambda: self._alive(table))
+        with self._files.region(handle, region) as connection, connection.reading():
+            now = rows.state(connection)
+            if after < min(now.trimmed, upto):
+                raise rows.too_old(handle.spec.name, after, now.trimmed)
+            schema = positioned_log_schema(handle.spec)
+            for batch in log.read(connection, handle.layout, after, upto):
+                yield batch.cast(schema)
+
+    def backlog(self, table: str, after: Positions, upto: Positions) -> int:
+        handle = self._files.retrying(lambda: self._alive(table))
+        total = 0
+        for region, (low, high) in enumerate(zip(after, upto, strict=True)):
+            with self._files.region(handle, region) as connection:
+                total += log.count(connection, low, high)
+        return total
+
+    def cut(self, tables: Sequence[str]) -> Cut:
+        return self._files.retrying(lambda: cuts.cut(self._files, tables))
+
+    def trim(self, before: float) -> int:
+        return epochs.trim(self._files, before)
+
+    # Epochs
+
+    def create_group(self, name: str) -> None:
+        self._files.catalog.create_group(name)
+
+    def drop_group(self, name: str) -> None:
+        self._files.catalog.drop_group(name)
+
+    def group(self, name: str) -> GroupState:
+        return self._files.catalog.group(name)
+
+    def groups(self) -> list[GroupState]:
+        return self._files.catalog.groups()
+
+    def begin(self, group: str, cut: Cut, term: int) -> EpochRecord:
+        return self._files.catalog.begin(group, cut, term)
+
+    def apply(self, table: str, region: int, changes: pa.Table, epoch: int, term: int) -> Applied:
+        return self._files.retrying(
+            lambda: epochs.apply(self._files, self._files.handle(table), region, changes, epoch, term)
+        )
+
+    def commit(self, group: str, epoch: int, term: int) -> None:
+        self._files.catalog.commit(group, epoch, term)
+
+    def undo(self, group: str, epoch: int, term: int) -> None:
+        epochs.undo(self._files, group, epoch, term)
+
+    # Leadership
+
+    def lead(self, name: str, holder: str, seconds: float) -> Lease | None:
+        return self._files.catalog.lead(name, holder, seconds)
+
+    def renew(self, lease: Lease, seconds: float) -> Lease:
+        return self._files.catalog.renew(lease, seconds)
+
+    def resign(self, lease: Lease) -> None:
+        self._files.catalog.resign(lease)
+
+    def fence(self, group: str, term: int) -> None:
+        epochs.fence(self._files, group, term)
+
+
+def _picture(connection: Connection, handle: Handle, position: int | None) -> rows.Picture:
+    picture = rows.Picture(connection, handle.layout, position)
+    if picture.dropped:
+        raise Dropped
+    return picture
+
+
+def _only_row(found: pa.Table, handle: Handle) -> Row | None:
+    if not found.num_rows:
+        return None
+    decoded = handle.layout.decode(found.columns[1:], handle.layout.order)
+    return {name: to_python(decoded[name])[0] for name in handle.spec.schema.names}
+
+
+def _range(
+    handle: Handle, start: Sequence[Any] | None, stop: Sequence[Any] | None, prefix: Sequence[Any]
+) -> tuple[str, pa.RecordBatch | None]:
+    """The condition on a region's rows (alias `r`) and its parameters."""
+    layout = handle.layout
+    conditions, values = ["1"], []
+    for operator, bound in (("=", prefix), (">=", start), ("<", stop)):
+        if not bound:
+            continue
+        leading = layout.spec.key[: len(bound)]
+        left = ", ".join(f"r.{layout.column[name]}" for name in leading)
+        right = ", ".join(layout.bound(name) for name in leading)
+        conditions.append(f"({left}) {operator} ({right})")
+        values += rows.one_row(bound, layout, leading)
+    batch = pa.record_batch(values, names=[str(i) for i in range(len(values))]) if values else None
+    return " AND ".join(conditions), batch
+
+
+def _merged(parts: list[pa.Table], key_width: int, limit: int | None) -> pa.Table:
+    """Several regions' rows, each in key order, as one table in key order."""
+    if len(parts) == 1:
+        return parts[0]
+    together = pa.concat_tables([_aligned(part, parts[0].schema) for part in parts])
+    filled = sum(1 for part in parts if part.num_rows)
+    if filled > 1:
+        together = together.take(rows.sort_indices(together.columns[:key_width]))
+    return together if limit is None else together.slice(0, limit)
+
+
+def _aligned(part: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The driver names result columns after their SQL, and calls a column of NULLs an integer column."""
+    return part.rename_columns(schema.names).cast(schema)
+
+
+def _no_matches(handle: Handle, others: Sequence[str]) -> pa.Table:
+    """The answer of a probe without matches: its stored columns, with names and types."""
+    columns = [*handle.spec.key, *others]
+    fields = [pa.field(names.PROBE, pa.int64()), *(pa.field(n, handle.layout.codecs[n].stored) for n in columns)]
+    return pa.schema(fields).empty_table()
+
+
+def _shares(handle: Handle, keys: pa.Table, region: int | None) -> Iterator[tuple[int, pa.Array, pa.Table]]:
+    """Which keys each region is asked for, and their numbers.
+
+    A key that has all distribution columns is in one region; a shorter one may have rows in all.
+    """
+    everything = pa.array(np.arange(keys.num_rows))
+    if region is not None:
+        yield region, everything, keys
+    elif keys.num_columns < len(handle.spec.distribution):
+        for number in range(handle.spec.regions):
+            yield number, everything, keys
+    elif keys.num_rows:
+        regions = regions_of(handle.spec, keys)
+        for number in np.unique(regions):
+            chosen = pa.array(np.flatnonzero(regions == number))
+            yield int(number), chosen, keys.take(chosen)
