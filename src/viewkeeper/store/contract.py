@@ -26,6 +26,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import EllipsisType
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -285,6 +286,26 @@ class Store(Protocol):
         """From here on nobody with a lower term begins, applies, commits or undoes in this group.
 
         `Fenced` if a higher one was here.
+        """
+
+    # Records
+
+    def records(self, prefix: str = "") -> dict[str, str]:
+        """Every record whose name starts with `prefix`, in order of name, all as of one instant.
+
+        A record is a small named text that the layers above keep here: a definition, a line of history. Every character
+        of a name counts, and so does its case. Records and tables do not share names.
+        """
+
+    def record(self, name: str) -> str | None:
+        """The text of one record, or None if there is none."""
+
+    def put_record(self, name: str, text: str | None, expected: str | EllipsisType | None = ...) -> bool:
+        """Keep `text` under `name`, or remove the record if it is None. True if that was done.
+
+        With `expected` (a text, or None for no record) it is done only if that is what is there, and is False, with
+        nothing done, otherwise. Looking and putting are one atomic step, also among processes, and the record is durable
+        when the call returns.
         """
 
     def close(self) -> None:

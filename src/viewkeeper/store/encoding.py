@@ -21,6 +21,7 @@ import json
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -30,6 +31,7 @@ import pyarrow.compute as pc
 
 Convert = Callable[[pa.Array], pa.Array]
 
+_EXACT = Context(prec=40)
 _LONG, _DOUBLE = struct.Struct("<q"), struct.Struct("<d")
 _ALL_BUT_SIGN = 2**63 - 1
 
@@ -49,6 +51,10 @@ class Codec:
             return stored
         if pa.types.is_integer(self.logical):
             return stored
+        if pa.types.is_boolean(self.logical):
+            return bool(stored)
+        if pa.types.is_decimal128(self.logical) and isinstance(stored, int):
+            return Decimal(stored).scaleb(-self.logical.scale, _EXACT)
         if pa.types.is_float64(self.logical):
             return _DOUBLE.unpack(_LONG.pack(stored if stored >= 0 else stored ^ _ALL_BUT_SIGN))[0]
         return to_python(self.decode(pa.array([stored], self.stored)))[0]

@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from types import EllipsisType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pyarrow as pa
@@ -98,6 +99,7 @@ class MemoryStore:
     _tables: dict[str, _Table] = field(default_factory=dict)
     _groups: dict[str, _Group] = field(default_factory=dict)
     _leaderships: defaultdict[str, _Leadership] = field(default_factory=lambda: defaultdict(_Leadership))
+    _records: dict[str, str] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     # Tables
@@ -330,6 +332,26 @@ class MemoryStore:
     @_locked
     def fence(self, group: str, term: int) -> None:
         self._fenced_group(group, term).fence = term
+
+    # Records
+
+    @_locked
+    def records(self, prefix: str = "") -> dict[str, str]:
+        return {name: self._records[name] for name in sorted(self._records) if name.startswith(prefix)}
+
+    @_locked
+    def record(self, name: str) -> str | None:
+        return self._records.get(name)
+
+    @_locked
+    def put_record(self, name: str, text: str | None, expected: str | EllipsisType | None = ...) -> bool:
+        if expected is not ... and self._records.get(name) != expected:
+            return False
+        if text is None:
+            self._records.pop(name, None)
+        else:
+            self._records[name] = text
+        return True
 
     def close(self) -> None:
         """Nothing to let go of."""

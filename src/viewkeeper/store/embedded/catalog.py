@@ -1,8 +1,8 @@
-"""The catalog file: which tables there are, where each group is, who leads.
+"""The catalog file: which tables there are, where each group is, who leads, and the records of the layers above.
 
 One SQLite file. Every change is one transaction of it, so each of these facts changes at one instant: a table's
 existence, a group's committed epoch (the record that makes an epoch visible in all of the group's tables at once), a
-leadership.
+leadership, a record.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import EllipsisType
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ _DDL = (
     "CREATE TABLE groups (name TEXT PRIMARY KEY, epoch INTEGER, cut TEXT, running INTEGER, running_cut TEXT,"
     " last INTEGER, fence INTEGER)",
     "CREATE TABLE leases (name TEXT PRIMARY KEY, holder TEXT, term INTEGER, expires REAL)",
+    "CREATE TABLE records (name TEXT PRIMARY KEY, text TEXT)",
     f"PRAGMA user_version = {FORMAT}",
 )
 
@@ -43,6 +45,10 @@ class Entry:
     spec: TableSpec
 
 
+class DropUnfinished(Exception):
+    """The name is free, but files of the dropped table may still take writes: they are closed before it is used again."""
+
+
 class Catalog:
     """Reads and changes the catalog file."""
 
@@ -52,7 +58,7 @@ class Catalog:
 
     def make(self) -> None:
         """Make the file's tables, once, whoever comes first."""
-        with self._pool.use(self._path) as connection:
+        with self._pool.use(self._path, create=True) as connection:
             connection.query("PRAGMA journal_mode = WAL")
             with connection.writing():
                 if self.format(connection) == 0:
@@ -101,6 +107,8 @@ class Catalog:
         with self._changing() as connection:
             if connection.one("SELECT 1 FROM tables WHERE name = ?", parameters(spec.name)):
                 raise NameTaken(f'table or view "{spec.name}" exists', hint="drop it first, or choose another name")
+            if any(entry.spec.name.lower() == spec.name.lower() for entry in _dropped(connection)):
+                raise DropUnfinished
             fence = self._group_row(connection, spec.group)["fence"] if spec.group else 0
             connection.execute("INSERT INTO tables (name, spec) VALUES (?, ?)", parameters(spec.name, _text_of(spec)))
             number = int((connection.one("SELECT last_insert_rowid()") or (0,))[0])
@@ -118,8 +126,7 @@ class Catalog:
     def dropped(self) -> list[Entry]:
         """Tables whose drop is decided and not finished."""
         with self._pool.use(self._path) as connection:
-            found = connection.query("SELECT id, spec FROM tables WHERE name IS NULL")
-        return [Entry(number, _spec_of(text)) for number, text in _rows(found)]
+            return _dropped(connection)
 
     def forget(self, number: int) -> None:
         with self._changing() as connection:
@@ -244,6 +251,30 @@ class Catalog:
             values = parameters(lease.name, lease.term)
             connection.execute("UPDATE leases SET expires = 0.0 WHERE name = ? AND term = ?", values)
 
+    # Records
+
+    def records(self, prefix: str) -> dict[str, str]:
+        """A range of names, not LIKE: there % and _ stand for others."""
+        stop = _after_prefix(prefix)
+        where, bounds = ("name >= ?", [prefix]) if stop is None else ("name >= ? AND name < ?", [prefix, stop])
+        with self._pool.use(self._path) as connection:
+            found = connection.query(f"SELECT name, text FROM records WHERE {where} ORDER BY name", parameters(*bounds))
+        return dict(_rows(found))
+
+    def record(self, name: str) -> str | None:
+        with self._pool.use(self._path) as connection:
+            return _record(connection, name)
+
+    def put_record(self, name: str, text: str | None, expected: str | EllipsisType | None) -> bool:
+        with self._changing() as connection:
+            if expected is not ... and _record(connection, name) != expected:
+                return False
+            if text is None:
+                connection.execute("DELETE FROM records WHERE name = ?", parameters(name))
+            else:
+                connection.execute("INSERT OR REPLACE INTO records VALUES (?, ?)", parameters(name, text))
+        return True
+
 
 def fenced(where: str, term: int, fence: int) -> Fenced:
     return Fenced(
@@ -252,6 +283,31 @@ def fenced(where: str, term: int, fence: int) -> Fenced:
         term=term,
         fence=fence,
     )
+
+
+def _dropped(connection: Connection) -> list[Entry]:
+    found = connection.query("SELECT id, spec FROM tables WHERE name IS NULL")
+    return [Entry(number, _spec_of(text)) for number, text in _rows(found)]
+
+
+def _record(connection: Connection, name: str) -> str | None:
+    found = connection.one("SELECT text FROM records WHERE name = ?", parameters(name))
+    return None if found is None else str(found[0])
+
+
+def _after_prefix(prefix: str) -> str | None:
+    """The first text after all that start with `prefix`, or None if there is no such text.
+
+    SQLite compares the bytes of UTF-8, which is the order of the code points.
+
+    >>> _after_prefix("view/"), _after_prefix("a\\U0010ffff"), _after_prefix("")
+    ('view0', 'b', None)
+    """
+    rest = prefix.rstrip("\U0010ffff")
+    if not rest:
+        return None
+    following = ord(rest[-1]) + 1
+    return rest[:-1] + chr(0xE000 if 0xD800 <= following < 0xE000 else following)
 
 
 def _no_group(name: str) -> NotFound:

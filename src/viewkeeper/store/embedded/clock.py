@@ -14,6 +14,8 @@ import threading
 import time
 from pathlib import Path
 
+from viewkeeper.store.embedded.connection import translated
+
 _FORMAT = struct.Struct("<q")
 
 
@@ -26,7 +28,8 @@ class Clock:
         self._open()
 
     def _open(self) -> None:
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        with translated(self._path):
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         self._process = os.getpid()
 
     def tick(self) -> int:
@@ -39,7 +42,8 @@ class Clock:
                 data = os.pread(self._file, _FORMAT.size, 0)
                 last = _FORMAT.unpack(data)[0] if len(data) == _FORMAT.size else 0
                 stamp = max(last + 1, time.time_ns())
-                os.pwrite(self._file, _FORMAT.pack(stamp), 0)
+                with translated(self._path):
+                    os.pwrite(self._file, _FORMAT.pack(stamp), 0)
                 return stamp
             finally:
                 fcntl.flock(self._file, fcntl.LOCK_UN)

@@ -1,15 +1,20 @@
 """SQLite through ADBC: connections, a pool of them, and SQLite's errors in our words.
 
 Two traps are closed here. ADBC carries its own SQLite, and two copies of SQLite in one process drop each other's file
-locks, so nothing in this package opens a file in any other way. And a connection never crosses a fork: a child starts
-with an empty pool and leaves its parent's connections alone, neither used nor closed.
+locks, so nothing in this package opens a file in any other way. And a connection never crosses a fork: a process closes
+its idle connections before it forks, and the child starts with an empty pool. Leaving them open and untouched is not
+enough: SQLite remembers in memory which locks its process holds, a child inherits the memory without the locks, and
+its parent then takes the log of a file away while the child still writes into it. So fork while no other thread is in
+the middle of a call.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,14 +39,21 @@ _abandoned: list[Any] = []
 """Connections of a parent process, kept from being closed by the garbage collector of its child."""
 
 
-class Connection:
-    """One SQLite connection with its prepared statements. Used by one thread at a time."""
+class MissingFile(StorageError):
+    """The file is not there. Its table may have been dropped since its name was looked up."""
 
-    def __init__(self, path: Path, *, synchronous: str, timeout: float) -> None:
+
+class Connection:
+    """One SQLite connection with its prepared statements. Used by one thread at a time.
+
+    A file that is not there is made only with `create`: nothing is ever written to a file that a drop has removed.
+    """
+
+    def __init__(self, path: Path, *, synchronous: str, timeout: float, create: bool = False) -> None:
         self.path = path
         self._statements: dict[str, Any] = {}
         with translated(path):
-            self._database = adbc_driver_sqlite.connect(str(path))
+            self._database = adbc_driver_sqlite.connect(f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}")
             self._connection = adbc_driver_manager.AdbcConnection(self._database)
             for pragma in (
                 f"busy_timeout={int(timeout * 1000)}",
@@ -142,17 +154,19 @@ def parameters(*values: Any) -> pa.RecordBatch:
 
 @contextlib.contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """The driver's errors as ours."""
+    """The errors of the driver and of the operating system as ours."""
     try:
         yield
     except adbc_driver_manager.Error as error:
         raise _translation(str(error), path) from error
+    except OSError as error:
+        raise _system_translation(error, path) from error
 
 
 def _translation(text: str, path: Path) -> ViewkeeperError:
     name = f'file "{path}"'
     if "disk is full" in text:
-        return DiskFull(f"{name}: no room left on the disk", hint="nothing was written; make room and call again")
+        return _disk_full(path)
     if "readonly" in text or "read-only" in text:
         return ReadOnly(f"{name} cannot be written", hint="check the folder's permissions and owner")
     if "locked" in text or "busy" in text:
@@ -161,9 +175,25 @@ def _translation(text: str, path: Path) -> ViewkeeperError:
         )
     if "malformed" in text or "not a database" in text:
         return Corrupt(f"{name} is damaged: {text}", hint="restore the folder from a copy")
-    if "unable to open" in text and not os.access(path if path.exists() else path.parent, os.W_OK):
+    if ("unable to open" in text or "failed to open" in text) and not path.exists():
+        return MissingFile(f"{name} is missing", hint="restore the folder from a copy", path=str(path))
+    if "unable to open" in text and not os.access(path, os.W_OK):
         return ReadOnly(f"{name} cannot be opened for writing", hint="check the folder's permissions and owner")
     return StorageError(f"{name}: {text}", path=str(path))
+
+
+def _system_translation(error: OSError, path: Path) -> StorageError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _disk_full(path)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return ReadOnly(
+            f'"{path}" cannot be written: {error.strerror}', hint="check the folder's permissions and owner"
+        )
+    return StorageError(f'"{path}": {error.strerror}', path=str(path))
+
+
+def _disk_full(path: Path) -> DiskFull:
+    return DiskFull(f'file "{path}": no room left on the disk', hint="nothing was written; make room and call again")
 
 
 class Pool:
@@ -173,6 +203,7 @@ class Pool:
         self._synchronous = synchronous
         self._timeout = timeout
         self._start()
+        _pools.add(self)
 
     def _start(self) -> None:
         self._process = os.getpid()
@@ -180,15 +211,15 @@ class Pool:
         self._idle: OrderedDict[Path, list[Connection]] = OrderedDict()
 
     @contextlib.contextmanager
-    def use(self, path: Path) -> Iterator[Connection]:
+    def use(self, path: Path, *, create: bool = False) -> Iterator[Connection]:
         """A connection to the file for this block alone."""
-        connection = self.take(path)
+        connection = self.take(path, create=create)
         try:
             yield connection
         finally:
             self.give_back(connection)
 
-    def take(self, path: Path) -> Connection:
+    def take(self, path: Path, *, create: bool = False) -> Connection:
         if self._process != os.getpid():
             _abandoned.append(self._idle)
             self._start()
@@ -196,7 +227,7 @@ class Pool:
             waiting = self._idle.get(path)
             if waiting:
                 return waiting.pop()
-        return Connection(path, synchronous=self._synchronous, timeout=self._timeout)
+        return Connection(path, synchronous=self._synchronous, timeout=self._timeout, create=create)
 
     def give_back(self, connection: Connection) -> None:
         surplus: list[Connection] = []
@@ -220,3 +251,14 @@ class Pool:
 def _close_all(connections: list[Connection]) -> None:
     for connection in connections:
         connection.close()
+
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    for pool in list(_pools):
+        pool.close()
+
+
+os.register_at_fork(before=_before_fork)

@@ -21,12 +21,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from viewkeeper.errors import NewerFormat, NotADatabase, NotFound, ReadOnly, StorageError
+from viewkeeper.errors import NewerFormat, NotADatabase, NotFound, ReadOnly
 from viewkeeper.store.contract import TableSpec
 from viewkeeper.store.embedded import faults, rows
-from viewkeeper.store.embedded.catalog import FORMAT, Catalog, Entry
+from viewkeeper.store.embedded.catalog import FORMAT, Catalog, DropUnfinished, Entry
 from viewkeeper.store.embedded.clock import Clock
-from viewkeeper.store.embedded.connection import Connection, Pool, parameters
+from viewkeeper.store.embedded.connection import Connection, MissingFile, Pool, parameters, translated
 from viewkeeper.store.embedded.layout import Layout
 from viewkeeper.store.embedded.transactions import Transactions
 
@@ -79,15 +79,12 @@ class Files:
     def region(self, handle: Handle, region: int) -> Iterator[Connection]:
         """A connection to a region's file. If the file is gone, so is the table."""
         try:
-            connection = self.pool.take(handle.paths[region])
-        except StorageError:
+            with self.pool.use(handle.paths[region]) as connection:
+                yield connection
+        except MissingFile:
             if handle.folder.exists():
                 raise
             raise Dropped from None
-        try:
-            yield connection
-        finally:
-            self.pool.give_back(connection)
 
     def handles(self) -> list[Handle]:
         return [self._open(entry) for entry in self.catalog.entries()]
@@ -121,15 +118,21 @@ class Files:
         return self.folder / "tables" / str(number)
 
     def create(self, spec: TableSpec) -> None:
-        self.catalog.add(spec, lambda number, fence: self._make_regions(Entry(number, spec), fence))
+        while True:
+            self.finish_drops()
+            with suppress(DropUnfinished):
+                self.catalog.add(spec, lambda number, fence: self._make_regions(Entry(number, spec), fence))
+                return
 
     def _make_regions(self, entry: Entry, fence: int) -> None:
-        """A folder of that number can only be left from a creation that crashed: it holds nothing."""
+        """A folder of that number can only be left from a creation that failed: it holds nothing."""
         handle = self._open(entry)
+        self.pool.close(under=handle.folder)
         shutil.rmtree(handle.folder, ignore_errors=True)
-        handle.folder.mkdir(parents=True)
+        with translated(handle.folder):
+            handle.folder.mkdir(parents=True)
         for path in handle.paths:
-            with self.pool.use(path) as connection:
+            with self.pool.use(path, create=True) as connection:
                 connection.query("PRAGMA journal_mode = WAL")
                 with connection.writing():
                     for statement in handle.layout.ddl():
@@ -142,17 +145,26 @@ class Files:
         self.finish_drop(entry)
         self.forget_handles()
 
+    def finish_drops(self) -> None:
+        """Finish every drop that is decided."""
+        for entry in self.catalog.dropped():
+            self.finish_drop(entry)
+
     def finish_drop(self, entry: Entry) -> None:
-        """Close each region to writers, then remove the files. Each step may have been done before."""
+        """Close each region to writers, then remove the files. Each step may have been done before.
+
+        The folder is renamed first, so that nobody opens a region's file after its log, where `dropped` is, has gone.
+        """
         handle = self._open(entry)
         for path in handle.paths:
-            if not path.exists():
-                continue
-            with self.pool.use(path) as connection, connection.writing():
+            with suppress(MissingFile), self.pool.use(path) as connection, connection.writing():
                 connection.execute("UPDATE state SET dropped = 1")
             faults.reach("drop.region_closed")
         self.pool.close(under=handle.folder)
-        shutil.rmtree(handle.folder, ignore_errors=True)
+        leaving = handle.folder.with_name(f"{entry.number}-dropped")
+        with translated(leaving), suppress(FileNotFoundError):
+            handle.folder.rename(leaving)
+        shutil.rmtree(leaving, ignore_errors=True)
         faults.reach("drop.files_gone")
         self.catalog.forget(entry.number)
 
@@ -171,19 +183,14 @@ def check_open(state: rows.State) -> rows.State:
 
 def _check_folder(folder: Path) -> None:
     """Make the folder, or make sure that it is ours before anything is written into it."""
-    if not folder.exists():
-        try:
-            folder.mkdir(parents=True)
-        except (PermissionError, OSError) as error:
-            raise ReadOnly(
-                f'folder "{folder}" cannot be made: {error}', hint="choose a folder that you may write"
-            ) from None
+    with translated(folder), suppress(FileExistsError):
+        folder.mkdir(parents=True)
+    if folder.is_dir() and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise ReadOnly(f'folder "{folder}" cannot be written', hint="check its permissions and owner")
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / "catalog.db").exists()):
         raise NotADatabase(
             f'"{folder}" is not a viewkeeper database', hint="name a new or empty folder, or one made by viewkeeper"
         )
-    if not os.access(folder, os.W_OK):
-        raise ReadOnly(f'folder "{folder}" cannot be written', hint="check its permissions and owner")
 
 
 def _check_format(found: int, folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,7 @@ class EmbeddedStore:
         if durability not in DURABILITY:
             raise ValueError(f"durability is one of {', '.join(DURABILITY)}, not {durability!r}")
         files = Files(Path(folder).absolute(), synchronous=DURABILITY[durability], timeout=timeout)
-        for entry in files.catalog.dropped():
-            files.finish_drop(entry)
+        files.finish_drops()
         writes.recover(files)
         return cls(files)
 
@@ -271,6 +271,17 @@ class EmbeddedStore:
 
     def fence(self, group: str, term: int) -> None:
         epochs.fence(self._files, group, term)
+
+    # Records
+
+    def records(self, prefix: str = "") -> dict[str, str]:
+        return self._files.catalog.records(prefix)
+
+    def record(self, name: str) -> str | None:
+        return self._files.catalog.record(name)
+
+    def put_record(self, name: str, text: str | None, expected: str | EllipsisType | None = ...) -> bool:
+        return self._files.catalog.put_record(name, text, expected)
 
 
 def _picture(connection: Connection, handle: Handle, position: int | None) -> rows.Picture:

@@ -64,7 +64,7 @@ class Transactions:
         self._path = path
 
     def make(self) -> None:
-        with self._pool.use(self._path) as connection:
+        with self._pool.use(self._path, create=True) as connection:
             connection.query("PRAGMA journal_mode = WAL")
             with connection.writing():
                 for statement in _DDL:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from viewkeeper import names
-from viewkeeper.errors import InputError, NotFound, StorageError
+from viewkeeper.errors import InputError, NotFound, StorageError, ViewkeeperError
 from viewkeeper.store.contract import Action, Expectation, Kind, Mutation, Pick
 from viewkeeper.store.embedded import faults, rows
 from viewkeeper.store.embedded.connection import Connection
-from viewkeeper.store.embedded.files import Files, Handle, check_open
+from viewkeeper.store.embedded.files import Dropped, Files, Handle, check_open
 from viewkeeper.store.embedded.log import Entry, unpack
 from viewkeeper.store.embedded.transactions import Decision, Participant
 from viewkeeper.store.regions import regions_of
@@ -129,8 +129,10 @@ def _commit_together(files: Files, changed: list[Locked], stamp: int) -> None:
         raise type(error)(
             f"the write is decided, but not yet everywhere: {error.message}",
             hint="do not repeat it: it is carried out by the next write, cut or open that finds the cause mended",
+            decided=True,
         ) from error
-    files.transactions.finish(decision, files.clock.tick())
+    with suppress(ViewkeeperError):  # the write is everywhere; whoever finds the decision next marks it finished
+        files.transactions.finish(decision, files.clock.tick())
     faults.reach("transaction.finished")
 
 
@@ -148,7 +150,9 @@ def complete(files: Files, decision: Decision) -> None:
     handles = {handle.number: handle for handle in files.handles()}
     for participant in decision.participants:
         handle = handles.get(participant.table)
-        if handle is not None:
+        if handle is None:
+            continue
+        with suppress(Dropped):
             _roll_forward(files, handle, decision, participant)
     files.transactions.finish(decision, files.clock.tick())
 

@@ -21,7 +21,10 @@ order of a probe's answers, whether an apply that changes nothing moves the posi
 
 import pytest
 
-_PARTS = ("support", "tables", "writes", "reads", "probes", "logs", "trims", "epochs", "leadership", "values", "model")
+_PARTS = (
+    *("support", "tables", "writes", "reads", "probes", "logs", "trims", "epochs", "leadership", "records", "values"),
+    "model",
+)
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
 from viewkeeper.testing.contract.epochs import EpochContract  # noqa: E402  assertions are rewritten on import
@@ -30,6 +33,7 @@ from viewkeeper.testing.contract.logs import LogContract  # noqa: E402
 from viewkeeper.testing.contract.model import ModelContract  # noqa: E402
 from viewkeeper.testing.contract.probes import ProbeContract  # noqa: E402
 from viewkeeper.testing.contract.reads import ReadContract  # noqa: E402
+from viewkeeper.testing.contract.records import RecordContract  # noqa: E402
 from viewkeeper.testing.contract.tables import TableContract  # noqa: E402
 from viewkeeper.testing.contract.trims import TrimContract  # noqa: E402
 from viewkeeper.testing.contract.values import ValueContract  # noqa: E402
@@ -47,6 +51,7 @@ class StoreContract(
     TrimContract,
     EpochContract,
     LeadershipContract,
+    RecordContract,
     ValueContract,
     ModelContract,
 ):

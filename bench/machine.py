@@ -1,0 +1,37 @@
+"""What a run ran on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+LIBRARIES = (
+    "viewkeeper",
+    "pyarrow",
+    "adbc-driver-sqlite",
+    "adbc-driver-manager",
+    "numpy",
+    "pandas",
+    "pyspark",
+    "sqlglot",
+)
+
+
+def facts() -> dict[str, Any]:
+    return {
+        "cores": os.cpu_count(),
+        "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": sys.version.split()[0],
+        "libraries": {name: _version(name) for name in LIBRARIES},
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

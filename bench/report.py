@@ -1,0 +1,144 @@
+"""Outcomes as a table for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from bench import machine
+from bench.runner import Direction, Limit, Outcome, Sample, Verdict
+from bench.settings import Settings
+
+_STYLES = {
+    Verdict.OK: "green",
+    Verdict.BELOW: "yellow",
+    Verdict.ABOVE: "yellow",
+    Verdict.INFORMATION: "dim",
+    Verdict.FAILED: "bold red",
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """One benchmark's run."""
+
+    name: str
+    settings: Settings
+    started: str
+    seconds: float
+    outcomes: Sequence[Outcome]
+
+    @property
+    def verdicts(self) -> set[Verdict]:
+        return {outcome.verdict for outcome in self.outcomes}
+
+
+# For people
+
+
+def table(report: Report) -> Table:
+    title = f"{report.name}: {report.settings.rows:,} rows, {report.seconds:.0f} s; medians ± half the spread"
+    shown = Table(title=title, title_justify="left")
+    for heading in ("what", "ours", "raw", "ratio", "floor/ceiling", "verdict"):
+        shown.add_column(
+            heading, justify="left" if heading in ("what", "verdict") else "right", no_wrap=heading != "what"
+        )
+    for outcome in report.outcomes:
+        verdict = outcome.verdict
+        shown.add_row(*_cells(outcome), f"[{_STYLES[verdict]}]{verdict.value}[/]")
+    return shown
+
+
+def _cells(outcome: Outcome) -> tuple[str, str, str, str, str]:
+    if outcome.verdict is Verdict.FAILED:
+        return outcome.what, "", "", "", ""
+    return (
+        outcome.what,
+        _sample(outcome.ours, outcome.unit),
+        _sample(outcome.raw, outcome.unit),
+        f"{outcome.ratio.median:.2f}" if outcome.ratio else "",
+        _limit(outcome),
+    )
+
+
+def _sample(sample: Sample | None, unit: str) -> str:
+    if sample is None:
+        return ""
+    if len(sample.repetitions) == 1:
+        return quantity(sample.median, unit)
+    spread = (sample.high - sample.low) / 2 / sample.median
+    return f"{quantity(sample.median, unit)} ±{spread:.0%}"
+
+
+def _limit(outcome: Outcome) -> str:
+    limit = outcome.limit
+    if limit is None:
+        return ""
+    sign = ">=" if limit.direction is Direction.FLOOR else "<="
+    return f"{sign} {limit.value:g}" if outcome.ratio else f"{sign} {quantity(limit.value, outcome.unit)}"
+
+
+def quantity(value: float, unit: str) -> str:
+    """A figure with its unit, times in the unit that suits them.
+
+    >>> quantity(0.00025, "s"), quantity(1.5, "s"), quantity(312.4, "MB")
+    ('250 µs', '1.50 s', '312 MB')
+    """
+    if unit != "s":
+        return f"{value:.0f} {unit}"
+    if value < 0.001:
+        return f"{value * 1e6:.0f} µs"
+    return f"{value * 1e3:.3g} ms" if value < 1 else f"{value:.2f} s"
+
+
+# For programs
+
+
+def write(report: Report, folder: Path) -> Path:
+    """A short run never replaces the figures of a full one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{report.name}{'.quick' if report.settings.quick else ''}.json"
+    path.write_text(json.dumps(as_json(report), indent=2) + "\n", encoding="utf-8")
+    return path
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    return {
+        "benchmark": report.name,
+        "started": report.started,
+        "seconds": round(report.seconds, 1),
+        "quick": report.settings.quick,
+        "seed": report.settings.seed,
+        "sizes": report.settings.sizes(),
+        "machine": machine.facts(),
+        "results": [_outcome(outcome) for outcome in report.outcomes],
+    }
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "what": outcome.what,
+        "unit": outcome.unit,
+        "ours": _figures(outcome.ours),
+        "raw": _figures(outcome.raw),
+        "ratio": _figures(outcome.ratio),
+        "limit": _bound(outcome.limit),
+        "verdict": outcome.verdict.value,
+        "problem": outcome.problem,
+    }
+
+
+def _figures(sample: Sample | None) -> dict[str, Any] | None:
+    if sample is None:
+        return None
+    figures = {"median": sample.median, "low": sample.low, "high": sample.high}
+    return {**figures, "repetitions": list(sample.repetitions)}
+
+
+def _bound(limit: Limit | None) -> dict[str, Any] | None:
+    return None if limit is None else {"direction": limit.direction.value, "value": limit.value}
