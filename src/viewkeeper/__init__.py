@@ -1,6 +1,17 @@
 """viewkeeper keeps materialized views true while the tables under them change."""
 
-from viewkeeper.database import Database, Snapshot, Table, TableAt, Transaction, TransactionTable, open
+from viewkeeper.database import (
+    Database,
+    Snapshot,
+    Table,
+    TableAt,
+    Transaction,
+    TransactionTable,
+    View,
+    ViewAt,
+    ViewStatus,
+    open,
+)
 from viewkeeper.errors import (
     Busy,
     Conflict,
@@ -13,6 +24,8 @@ from viewkeeper.errors import (
     NewerFormat,
     NotADatabase,
     NotFound,
+    NotMaintainable,
+    QueryFailed,
     ReadOnly,
     RetryError,
     RowError,
@@ -36,6 +49,8 @@ __all__ = [
     "NewerFormat",
     "NotADatabase",
     "NotFound",
+    "NotMaintainable",
+    "QueryFailed",
     "ReadOnly",
     "RetryError",
     "RowError",
@@ -48,6 +63,9 @@ __all__ = [
     "TableAt",
     "Transaction",
     "TransactionTable",
+    "View",
+    "ViewAt",
+    "ViewStatus",
     "ViewkeeperError",
     "open",
 ]

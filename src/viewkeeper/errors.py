@@ -8,7 +8,9 @@ ViewkeeperError
 │   ├── NotFound               no such table, view, column or row
 │   ├── SchemaError            a schema that no table can have
 │   ├── RowError               a row that does not fit its table
-│   └── StatementError         SQL text that cannot be executed
+│   ├── StatementError         SQL text that cannot be executed
+│   └── NotMaintainable        a view that cannot follow as it was asked to
+├── QueryFailed                a view's query fails on some row: mend the row or the query
 ├── RetryError                 nothing was written: call again
 │   ├── Conflict               another writer changed what the transaction had read
 │   └── Busy                   a lock was not free in time
@@ -82,6 +84,14 @@ class RowError(InputError):
 
 class StatementError(InputError):
     code = "statement"
+
+
+class NotMaintainable(InputError):
+    code = "not-maintainable"
+
+
+class QueryFailed(ViewkeeperError):
+    code = "query-failed"
 
 
 class RetryError(ViewkeeperError):

@@ -29,6 +29,42 @@ POSITION = "_vk_position"
 PROBE = "_vk_probe"
 """In the answer to a probe: the number of the probed key, counted from 0, that the row matched."""
 
+WEIGHT = "_vk_weight"
+"""In a change: how often the row came (positive) or left (negative)."""
+
+COUNT = "_vk_count"
+"""In a maintained table: how many rows stand behind this one (copies in a bag, members of a group)."""
+
+VALUE = "_vk_value"
+"""In a value index: the argument of an aggregate, ordered within its group."""
+
+WHOLE = "_vk_whole"
+"""The key of an aggregate without GROUP BY: always 0, since it has one row."""
+
+GROUP = "_vk_group_"
+"""In an aggregate's table: prefix of a group column that the query does not show."""
+
+SUM = "_vk_sum_"
+"""In an aggregate's table: prefix of an argument's sum."""
+
+SUM_REST = "_vk_rest_"
+"""In an aggregate's table: what a sum of doubles lost to rounding, so that it can be given back."""
+
+SPECIALS = "_vk_specials_"
+"""In an aggregate's table: prefix of the counts of NaN, infinity and -infinity in an argument."""
+
+SQUARES = "_vk_squares_"
+"""In an aggregate's table: prefix of an argument's sum of squares."""
+
+NON_NULL = "_vk_nonnull_"
+"""In an aggregate's table: prefix of the number of non-NULL values of an argument."""
+
+TRUES = "_vk_trues_"
+"""In an aggregate's table: prefix of the number of true values of an argument."""
+
+DISTINCTS = "_vk_distincts_"
+"""In an aggregate's table: prefix of the number of distinct values of an argument."""
+
 MAX_LENGTH = 128
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -91,7 +91,6 @@ def test_unsupported_clauses_are_named(text: str, clause: str) -> None:
         ("DELETE FROM t", "DELETE"),
         ("ALTER TABLE t ADD COLUMN x INT", "ALTER TABLE"),
         ("CREATE VIEW v AS SELECT 1", "CREATE VIEW"),
-        ("CREATE MATERIALIZED VIEW v AS SELECT 1", "CREATE MATERIALIZED VIEW"),
         ("DROP VIEW v", "DROP VIEW"),
         ("DROP t", "DROP t"),
         ("CREATE TABLE t (id INT PRIMARY KEY) foo bar", "CREATE TABLE t (id INT PRIMARY KEY) foo bar"),

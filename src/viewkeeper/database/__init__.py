@@ -4,5 +4,17 @@ from viewkeeper.database.database import Database, open
 from viewkeeper.database.snapshot import Snapshot
 from viewkeeper.database.table import Table, TableAt
 from viewkeeper.database.transaction import Transaction, TransactionTable
+from viewkeeper.database.view import View, ViewAt, ViewStatus
 
-__all__ = ["Database", "Snapshot", "Table", "TableAt", "Transaction", "TransactionTable", "open"]
+__all__ = [
+    "Database",
+    "Snapshot",
+    "Table",
+    "TableAt",
+    "Transaction",
+    "TransactionTable",
+    "View",
+    "ViewAt",
+    "ViewStatus",
+    "open",
+]

@@ -59,7 +59,7 @@ class TableAt:
             stop=None if stop is None else rows.prefix_values(self._spec, stop),
             prefix=() if prefix is None else rows.prefix_values(self._spec, prefix),
             limit=limit,
-            columns=None if columns is None else self._known(columns),
+            columns=columns if columns is None else self._known(columns),
             at=self._at,
         )
 

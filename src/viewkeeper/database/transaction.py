@@ -50,8 +50,8 @@ class Collected:
             self.whole = Mutation(self.spec.name, action, table)
             return
         self.take_apart()
-        for number, key in enumerate(_keys(self.spec, table)):
-            self.by_key[key] = self._over(key, Pending(action, table, number))
+        wishes = {key: Pending(action, table, number) for number, key in enumerate(_keys(self.spec, table))}
+        self.by_key |= {key: self._over(key, wish) for key, wish in wishes.items()}
 
     def take_apart(self) -> None:
         """From one bulk write to what is wanted of each key."""
@@ -72,7 +72,8 @@ class Collected:
                 hint="put the whole row",
             )
         merged = {**_columns(old.one()), **_columns(new.one())}
-        return Pending(old.action, pa.table(merged), 0)
+        schema = pa.schema([self.spec.schema.field(name) for name in merged])
+        return Pending(old.action, pa.table(merged, schema=schema), 0)
 
     def mutations(self) -> list[Mutation]:
         if self.whole is not None:

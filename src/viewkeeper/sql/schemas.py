@@ -92,6 +92,20 @@ def _own_line(error: StatementError) -> str:
     return error.message if line is None else error.message.replace(f"line {line}", f"line {line - 1}", 1)
 
 
+def arrow_schema(struct: Any) -> pa.Schema:
+    """A query's PySpark StructType as Arrow, with whatever names the columns have. Any column may be NULL."""
+    return pa.schema([field.with_nullable(True) for field in _of_spark_struct(struct.jsonValue(), None)])
+
+
+def ddl(schema: pa.Schema) -> str:
+    """A schema as the DDL text that PySpark takes.
+
+    >>> ddl(pa.schema([("sum(x)", pa.int64())]))
+    '`sum(x)` BIGINT'
+    """
+    return ", ".join(f"`{field.name.replace('`', '``')}` {sql_type(field.type)}" for field in schema)
+
+
 def _of_spark_struct(value: Any, column: str | None) -> list[pa.Field]:
     if not isinstance(value, dict) or value.get("type") != "struct":
         raise SchemaError("the schema is not a struct of columns", hint="give a StructType")

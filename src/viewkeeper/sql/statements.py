@@ -3,6 +3,7 @@
 Nothing is dropped in silence: a clause that a statement here does not have is an error that names it.
 
 To add a statement: its dataclass, its place in `Statement` and `EXISTING`, its case in `parse_statement`, its function.
+Those about views are in `view_statements`: sqlglot's parser does not know their clauses.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from viewkeeper.errors import SchemaError, StatementError
 from viewkeeper.names import check_name
 from viewkeeper.sql.schemas import checked_schema, declared_columns, not_supported, refuse_others, resolved_columns
 from viewkeeper.sql.syntax import DIALECT, parse_one
+from viewkeeper.sql.view_statements import CREATE_VIEW, DROP_VIEW, CreateView, DropView, parse_view_statement
+
+__all__ = ["EXISTING", "CreateTable", "CreateView", "DropTable", "DropView", "Statement", "parse_statement"]
 
 MOST_REGIONS = 65_536
 
@@ -38,12 +42,14 @@ class DropTable:
     if_exists: bool = False
 
 
-Statement = CreateTable | DropTable
+Statement = CreateTable | DropTable | CreateView | DropView
 
 EXISTING = (
     "CREATE TABLE [IF NOT EXISTS] name (column TYPE [NOT NULL] [PRIMARY KEY], ..., [PRIMARY KEY (column, ...)]) "
     "[TBLPROPERTIES ('regions' = '4', 'distribution' = 'column, ...')]",
     "DROP TABLE [IF EXISTS] name",
+    CREATE_VIEW,
+    DROP_VIEW,
 )
 
 
@@ -55,6 +61,9 @@ def parse_statement(text: str) -> Statement:
     >>> parse_statement("CREATE TABLE events (id BIGINT PRIMARY KEY) TBLPROPERTIES ('regions' = '4')").regions
     4
     """
+    about_view = parse_view_statement(text)
+    if about_view is not None:
+        return about_view
     tree = parse_one(text)
     match tree:
         case exp.Create() if tree.kind == "TABLE":

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlglot import exp
+from sqlglot import Token, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
 
@@ -31,8 +31,6 @@ def parse_one(text: str) -> exp.Expression:
     ...
     viewkeeper.errors.StatementError: syntax error at line 1, column 19, near "events": unexpected token
     """
-    if not isinstance(text, str):
-        raise StatementError(f"a statement is text, and this is a {type(text).__name__}", text=text)
     statements = [tree for tree in _trees(text) if tree is not None and not isinstance(tree, exp.Semicolon)]
     if not statements:
         raise StatementError("there is no statement in the text", text=text)
@@ -44,34 +42,48 @@ def parse_one(text: str) -> exp.Expression:
 
 
 def _trees(text: str) -> Sequence[exp.Expression | None]:
-    dialect = Dialect.get_or_raise(DIALECT)
+    words = tokens(text)
+    _refuse_without_time_zone(words)
     try:
-        words = dialect.tokenize(text)
-        _refuse_without_time_zone(words)
         with _without_warnings():
-            trees: Sequence[Any] = dialect.parser().parse(words, text)
+            trees: Sequence[Any] = Dialect.get_or_raise(DIALECT).parser().parse(words, text)
             return trees
     except ParseError as error:
-        raise _syntax_error(error) from None
+        raise _of_parse_error(error) from None
+
+
+def tokens(text: str) -> list[Token]:
+    """The words and signs of the text, without its comments."""
+    if not isinstance(text, str):
+        raise StatementError(f"a statement is text, and this is a {type(text).__name__}", text=text)
+    try:
+        return Dialect.get_or_raise(DIALECT).tokenize(text)
     except TokenError:
         raise StatementError(
             "the text cannot be read: a quote or a comment is not closed", hint="close it", text=text
         ) from None
 
 
-def _syntax_error(error: ParseError) -> StatementError:
+def syntax_error(line: int, column: int, near: str, fact: str, *, hint: str | None = None) -> StatementError:
+    return StatementError(
+        f'syntax error at line {line}, column {column}, near "{near}": {fact}',
+        hint=hint,
+        line=line,
+        column=column,
+        text=near,
+    )
+
+
+def _of_parse_error(error: ParseError) -> StatementError:
     """sqlglot counts columns at a token's end; people look for its beginning."""
     first = error.errors[0]
     near, line = str(first["highlight"] or ""), int(first["line"] or 1)
     column = max(int(first["col"] or 1) - len(near) + 1, 1)
     fact = str(first["description"]).removeprefix("Invalid expression / ").split(" but got <Token")[0]
-    fact = fact[:1].lower() + fact[1:]
-    return StatementError(
-        f'syntax error at line {line}, column {column}, near "{near}": {fact}', line=line, column=column, text=near
-    )
+    return syntax_error(line, column, near, fact[:1].lower() + fact[1:])
 
 
-def _refuse_without_time_zone(words: Iterable[Any]) -> None:
+def _refuse_without_time_zone(words: Iterable[Token]) -> None:
     """sqlglot drops these words after TIMESTAMP in Spark's dialect, and the type would become its opposite."""
     before = ""
     for word in words:

@@ -1,0 +1,131 @@
+"""Views as users see them: read-only, always at a committed epoch of their group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewkeeper import names, rows
+from viewkeeper.database.table import TableAt
+from viewkeeper.engine.oracle import expanded
+from viewkeeper.engine.spark import Spark
+from viewkeeper.maintain.delta.rows import consolidate
+from viewkeeper.maintain.plan import Shape
+from viewkeeper.sql.queries import quoted
+from viewkeeper.store.changes import rows_after, rows_before
+from viewkeeper.store.contract import Positions, Row, Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from viewkeeper.engine.reports import ViewReport
+
+EPOCH = "epoch"
+WEIGHT = "weight"
+
+
+@dataclass(frozen=True)
+class ViewStatus:
+    """Where a view is and how it does."""
+
+    name: str
+    group: str
+    strategy: str
+    reason: str
+    epoch: int
+    waiting: int
+    last: ViewReport | None
+    failure: str | None
+
+
+class ViewAt(TableAt):
+    """A view to read, now or at a snapshot. Its key may be empty of names a user knows; `scan` always works."""
+
+    def __init__(self, store: Store, shape: Shape, at: Positions | None = None) -> None:
+        super().__init__(store, shape.spec, at)
+        self._shape = shape
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The query's column names and types, as Arrow has them."""
+        return self._shape.schema
+
+    def get(self, key: Any) -> Row | None:
+        """The row of a key: group columns, base keys, or the whole row, as `key` says."""
+        found = self._store.get(self.name, rows.key_values(self._shape.spec, key), self._at)
+        return None if found is None else {name: found[name] for name in self._shape.columns}
+
+    def find(self, prefix: Any) -> pa.Table:
+        """All rows under the first columns of the key: what CLUSTER BY arranges."""
+        return self.scan(prefix=prefix)
+
+    def scan(
+        self,
+        start: Any = None,
+        stop: Any = None,
+        *,
+        prefix: Any = None,
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """The query's columns and no hidden ones; a row that a bag holds three times comes three times."""
+        wanted = list(self._shape.columns) if columns is None else self._known(columns)
+        if not self._shape.counted:
+            return super().scan(start, stop, prefix=prefix, limit=limit, columns=wanted)
+        found = super().scan(start, stop, prefix=prefix, limit=limit, columns=[*wanted, names.COUNT])
+        table = expanded(found, wanted)
+        return table if limit is None else table.slice(0, limit)
+
+    def changes(self, since: int) -> pa.Table:
+        """What left and came after an epoch, in order: the epoch, the weight (negative: left), and the view's columns."""
+        spec = self._shape.spec
+        assert spec.group is not None
+        upto = self._store.group(spec.group).committed.epoch if self._at is None else self._at[0]
+        parts = [_signed_rows(self._shape, batch) for r in range(spec.regions) for batch in self._logs(r, since, upto)]
+        empty = _change_schema(self._shape).empty_table()
+        return pa.concat_tables([empty, *parts]).sort_by([(EPOCH, "ascending"), (WEIGHT, "ascending")])
+
+    def _logs(self, region: int, since: int, upto: int) -> list[pa.Table]:
+        return [pa.Table.from_batches([batch]) for batch in self._store.log(self.name, region, since, upto)]
+
+
+def _change_schema(shape: Shape) -> pa.Schema:
+    return pa.schema([pa.field(EPOCH, pa.int64()), pa.field(WEIGHT, pa.int64()), *shape.schema])
+
+
+def _signed_rows(shape: Shape, log: pa.Table) -> pa.Table:
+    """One batch of a view's log as rows that left and rows that came; what only changed hidden columns is nothing."""
+    epoch = log[names.POSITION][0].as_py()
+    parts = []
+    for table, sign in ((rows_before(shape.spec, log), -1), (rows_after(shape.spec, log), 1)):
+        weight = (
+            pc.multiply(table[names.COUNT], sign)
+            if shape.counted
+            else pa.array(np.full(table.num_rows, sign, np.int64))
+        )
+        parts.append(table.select(list(shape.columns)).append_column(names.WEIGHT, weight))
+    change = consolidate(pa.concat_tables(parts))
+    columns = [pa.array(np.full(change.num_rows, epoch, np.int64)), change[names.WEIGHT]]
+    return pa.table([*columns, *(change[name] for name in shape.columns)], schema=_change_schema(shape))
+
+
+class View(ViewAt):
+    """A view as it is now."""
+
+    def __init__(self, store: Store, shape: Shape, spark: Spark, status: Callable[[], ViewStatus]) -> None:
+        super().__init__(store, shape)
+        self._spark = spark
+        self._status = status
+
+    def dataframe(self) -> DataFrame:
+        """The view's committed rows as a Spark DataFrame."""
+        return self._spark.frame(f"SELECT * FROM {quoted(self.name)}", {self.name: self.scan()})
+
+    def status(self) -> ViewStatus:
+        """Where the view is, what its last refresh did, what waits, and why it stopped if it did."""
+        return self._status()

@@ -1,0 +1,1 @@
+"""Runs epochs. The only place that builds DataFrames and starts Spark jobs."""

@@ -1,0 +1,200 @@
+"""One epoch of a group: every view of it from one cut to the next, in the order in which they stand on each other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from viewkeeper import names
+from viewkeeper.engine.blocks import BlockRunner, apply_by_region, replace_rows
+from viewkeeper.engine.catalog import ViewCatalog
+from viewkeeper.engine.oracle import expanded
+from viewkeeper.engine.point import Step, weighted_rows
+from viewkeeper.engine.reports import ViewReport
+from viewkeeper.engine.spark import Spark
+from viewkeeper.errors import QueryFailed
+from viewkeeper.maintain.delta.rows import as_desired, consolidate, without
+from viewkeeper.maintain.plan import Shape, Strategy, ViewPlan
+from viewkeeper.store.contract import Applied, TableSpec
+
+
+@dataclass
+class Epoch:
+    """Runs the plans of a group. What it applies is not seen by anyone until the group commits."""
+
+    step: Step
+    spark: Spark
+    catalog: ViewCatalog
+    plans: list[ViewPlan]
+    shapes: Mapping[str, Shape]
+    new_indexes: Iterable[str] = ()
+    _moved: dict[str, bool] = field(default_factory=dict)
+    _stopped: set[str] = field(default_factory=set)
+    _filled: set[str] = field(default_factory=set)
+
+    def run(self, rebuild: Iterable[str] = ()) -> list[ViewReport]:
+        """Every view; those in `rebuild`, and those that had stopped, from scratch."""
+        for table in self._base_tables():
+            self._follow_indexes(table)
+        return [self._view(plan, plan.name in set(rebuild)) for plan in self.plans]
+
+    def _base_tables(self) -> list[str]:
+        own = {plan.name for plan in self.plans}
+        return list(dict.fromkeys(table for plan in self.plans for table in plan.tables if table not in own))
+
+    # Views
+
+    def _view(self, plan: ViewPlan, rebuild: bool) -> ViewReport:
+        started, actions = time.perf_counter(), self.spark.actions
+        failed_before = self.catalog.failure(plan.name) is not None
+        strategy = plan.strategy.value
+        error = None
+        rows, done = 0, Applied(0, 0, 0)
+        try:
+            waiting = [table for table in plan.tables if table in self._stopped]
+            if waiting:
+                raise QueryFailed(
+                    f'view "{plan.name}" waits for "{waiting[0]}", which stopped', hint="mend that one first"
+                )
+            self._fill_new_indexes_over(plan)
+            if rebuild or failed_before:
+                strategy = "full, from scratch"
+                rows, done = self.rebuild(plan)
+            else:
+                rows, done = self._follow(plan)
+            if failed_before:
+                self.catalog.set_failure(plan.name, None)
+        except QueryFailed as failure:
+            error = str(failure)
+            self._stop(plan, failure)
+        seconds = time.perf_counter() - started
+        jobs = self.spark.actions - actions
+        return ViewReport(plan.name, strategy, rows, done.inserted, done.updated, done.deleted, seconds, jobs, error)
+
+    def _stop(self, plan: ViewPlan, failure: QueryFailed) -> None:
+        """The view stays where it is, alone; the next refresh builds it anew."""
+        self._stopped.add(plan.name)
+        self._moved[plan.name] = False
+        self.catalog.set_failure(plan.name, {"error": failure.message, "hint": failure.hint, "epoch": self.step.epoch})
+
+    def _follow(self, plan: ViewPlan) -> tuple[int, Applied]:
+        if plan.strategy is Strategy.FULL:
+            if any(self._has_moved(table) for table in plan.tables):
+                return self.rebuild(plan)
+            return 0, Applied(0, 0, 0)
+        rows, done = 0, Applied(0, 0, 0)
+        for block in plan.blocks:
+            if any(self._has_moved(table) for table in block.block.tables):
+                seen, done = BlockRunner(self.step, self.spark, block).follow()
+                rows += seen if block is plan.blocks[0] else 0
+                self._after(block.shape)
+        return rows, done
+
+    def _has_moved(self, table: str) -> bool:
+        if table not in self._moved:
+            before, after = self.step.images(self._shape(table).spec)
+            self._moved[table] = bool(before.num_rows or after.num_rows)
+        return self._moved[table]
+
+    def _shape(self, table: str) -> Shape:
+        known = self.shapes.get(table)
+        if known is not None:
+            return known
+        return next(b.shape for plan in self.plans for b in plan.blocks if b.block.name == table)
+
+    def _after(self, shape: Shape) -> None:
+        self._moved.pop(shape.spec.name, None)
+        self._follow_indexes(shape.spec.name)
+
+    # From scratch
+
+    def rebuild(self, plan: ViewPlan) -> tuple[int, Applied]:
+        """The view's tables become what its query gives over the inputs after the epoch."""
+        if plan.strategy is Strategy.FULL:
+            return self._rebuild_full(plan)
+        rows, done = 0, Applied(0, 0, 0)
+        for block in plan.blocks:
+            frames = {table: self._rows_after(shape) for table, shape in block.inputs.items()}
+            seen, done = BlockRunner(self.step, self.spark, block).rebuild(frames)
+            rows += seen if block is plan.blocks[0] else 0
+            self._after(block.shape)
+        return rows, done
+
+    def _rebuild_full(self, plan: ViewPlan) -> tuple[int, Applied]:
+        tables = {}
+        for name in plan.tables:
+            shape = self._shape(name)
+            tables[name] = self._shown_after(shape)
+        result = self.spark.run(plan.query, tables, plan.shape.schema)
+        weighted = result.append_column(names.WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), result.num_rows))
+        rows = consolidate(weighted)
+        counted = rows.rename_columns([*plan.shape.columns, names.COUNT])
+        desired = as_desired(counted, counted.slice(0, 0), plan.shape.spec.schema)
+        done = replace_rows(self.step, plan.shape.spec, desired)
+        self._after(plan.shape)
+        return result.num_rows, done
+
+    def _scanned_after(self, shape: Shape) -> pa.Table:
+        columns = [*shape.columns, *((names.COUNT,) if shape.counted else ())]
+        return self.step.store.scan(shape.spec.name, columns=columns, at=self.step.at_end(shape.spec))
+
+    def _rows_after(self, shape: Shape) -> pa.Table:
+        return weighted_rows(shape, self._scanned_after(shape))
+
+    def _shown_after(self, shape: Shape) -> pa.Table:
+        rows = self._scanned_after(shape)
+        return expanded(rows, shape.columns) if shape.counted else rows
+
+    # Indexes
+
+    def _indexes_of(self, table: str) -> list[TableSpec]:
+        found = {}
+        for plan in self.plans:
+            for access in plan.indexes:
+                if access.table == table and access.index is not None:
+                    found[access.index.name] = access.index
+        return list(found.values())
+
+    def _follow_indexes(self, table: str) -> None:
+        for index in self._indexes_of(table):
+            if index.name in set(self.new_indexes):
+                self._fill_index(index, table)
+                continue
+            before, after = self.step.images(self._shape(table).spec)
+            if before.num_rows or after.num_rows:
+                apply_by_region(self.step, index, _arranged(index, before, after))
+
+    def _fill_new_indexes_over(self, plan: ViewPlan) -> None:
+        """A table that does not move in this epoch may still have got a new index."""
+        for table in plan.tables:
+            for index in self._indexes_of(table):
+                if index.name in set(self.new_indexes):
+                    self._fill_index(index, table)
+
+    def _fill_index(self, index: TableSpec, table: str) -> None:
+        if index.name in self._filled:
+            return
+        self._filled.add(index.name)
+        rows = self.step.store.scan(table, columns=index.schema.names, at=self.step.at_end(self._shape(table).spec))
+        replace_rows(self.step, index, as_desired(rows, rows.slice(0, 0), index.schema))
+
+
+def _arranged(index: TableSpec, before: pa.Table, after: pa.Table) -> pa.Table:
+    """A table's change as its index's: rows that came, and keys that left and did not come again."""
+    came, left = after.select(index.schema.names), before.select(index.schema.names)
+    return as_desired(came, without(left, came, index.key), index.schema)
+
+
+def block_tables(plans: Iterable[ViewPlan]) -> dict[str, TableSpec]:
+    """Every hidden table that some plans need, by name."""
+    found: dict[str, TableSpec] = {}
+    for plan in plans:
+        for spec in plan.hidden:
+            found[spec.name] = spec
+        for access in plan.indexes:
+            assert access.index is not None
+            found[access.index.name] = access.index
+    return found

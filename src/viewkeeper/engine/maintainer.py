@@ -1,0 +1,222 @@
+"""Creating, refreshing, checking and mending views: everything that runs epochs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from viewkeeper.engine.catalog import HISTORY, ViewCatalog
+from viewkeeper.engine.epoch import Epoch, block_tables
+from viewkeeper.engine.leadership import Leadership
+from viewkeeper.engine.oracle import compare, evaluate, shown_rows
+from viewkeeper.engine.point import Step
+from viewkeeper.engine.reports import EpochReport, Verification, ViewReport
+from viewkeeper.engine.spark import Spark
+from viewkeeper.errors import NameTaken, NotMaintainable
+from viewkeeper.maintain.definitions import PREFIX, Definition, RecordedTypes, plan_view
+from viewkeeper.maintain.plan import ViewPlan
+from viewkeeper.sql.queries import refuse_unrepeatable
+from viewkeeper.store.contract import Cut, GroupState, Kind, Lease, Store
+
+KEPT_HISTORY = 1_000
+"""Epochs per group whose reports are kept."""
+
+
+@dataclass
+class Maintainer:
+    """Runs the epochs of a database. One may lead a group at a time, over all processes."""
+
+    store: Store
+    spark: Spark
+    catalog: ViewCatalog
+    leadership: Leadership
+    progress: Callable[[ViewReport], None] = field(default=lambda report: None)
+
+    # Refresh
+
+    def refresh(self, group: str) -> EpochReport:
+        """Bring a group to a new cut. Nothing new: no epoch, no Spark."""
+        started = time.perf_counter()
+        plans = self.catalog.plans(group)
+        state = self.store.group(group)
+        cut = self.store.cut(self._base_tables(plans))
+        failed = any(self.catalog.failure(plan.name) for plan in plans)
+        if state.running is None and not failed and _reaches(state.committed.cut, cut):
+            return EpochReport(group, None, state.committed.cut, "none", time.perf_counter() - started, 0)
+        with self.leadership.of(group) as lease:
+            self._clear_unborn(group, lease)
+            return self._epoch(group, cut, lease, started)
+
+    def _epoch(self, group: str, cut: Cut, lease: Lease, started: float) -> EpochReport:
+        plans = self.catalog.plans(group)
+        actions = self.spark.actions
+        record = self.store.begin(group, cut, lease.term)
+        state = self.store.group(group)
+        step = self._step(state, lease)
+        views = Epoch(step, self.spark, self.catalog, plans, self.catalog.shapes()).run()
+        self.store.commit(group, record.epoch, lease.term)
+        jobs = self.spark.actions - actions
+        return self._recorded(group, record.epoch, record.cut, views, started, jobs)
+
+    def _step(self, state: GroupState, lease: Lease) -> Step:
+        assert state.running is not None, "the epoch has begun"
+        return Step(
+            self.store, state.committed.cut, state.running.cut, state.committed.epoch, state.running.epoch, lease.term
+        )
+
+    def _recorded(
+        self, group: str, epoch: int, cut: Cut, views: Sequence[ViewReport], started: float, jobs: int
+    ) -> EpochReport:
+        for view in views:
+            self.progress(view)
+        seconds = time.perf_counter() - started
+        report = EpochReport(group, epoch, cut, "inline", seconds, jobs, tuple(views), time.time())
+        self.store.put_record(f"{HISTORY}{group}/{epoch:012d}", report.text())
+        self.store.put_record(f"{HISTORY}{group}/{epoch - KEPT_HISTORY:012d}", None)
+        return report
+
+    def _base_tables(self, plans: Sequence[ViewPlan]) -> list[str]:
+        own = {plan.name for plan in plans}
+        return list(dict.fromkeys(table for plan in plans for table in plan.tables if table not in own))
+
+    # Creation
+
+    def create(self, definition: Definition) -> EpochReport:
+        """Fill a new view in an epoch of its group, which moves the others along: all at one cut when it commits."""
+        started = time.perf_counter()
+        self._check_new(definition)
+        self.store.create_group(definition.group)
+        with self.leadership.of(definition.group) as lease:
+            self._finish_running(definition.group, lease)
+            return self._created(definition, lease, started)
+
+    def _check_new(self, definition: Definition) -> None:
+        refuse_unrepeatable(definition.query)
+        taken = {spec.name.lower() for spec in self.store.tables()}
+        if definition.name.lower() in taken:
+            raise NameTaken(f'table or view "{definition.name}" exists', hint="drop it first, or choose another name")
+
+    def _created(self, definition: Definition, lease: Lease, started: float) -> EpochReport:
+        shapes = self.catalog.shapes()
+        typer = RecordedTypes({}, self.spark.schema)
+        plan = plan_view(definition, shapes, typer)
+        self._check_inputs(plan, definition.group)
+        others = self.catalog.plans(definition.group)
+        plans = [*others, plan]
+        actions = self.spark.actions
+        record = self.store.begin(definition.group, self.store.cut(self._base_tables(plans)), lease.term)
+        numbered = replace(definition, types=typer.known, epoch=record.epoch, number=self._next_number())
+        self.store.put_record(PREFIX + definition.name, numbered.text())
+        try:
+            new = self._make_tables(plan, others)
+            step = self._step(self.store.group(definition.group), lease)
+            epoch = Epoch(step, self.spark, self.catalog, plans, {**shapes, plan.name: plan.shape}, new)
+            views = epoch.run(rebuild=[plan.name])
+            mine = next(view for view in views if view.view == plan.name)
+            if mine.error is not None:
+                raise NotMaintainable(
+                    f'view "{plan.name}" cannot be filled: {mine.error}', hint="mend the rows or the query"
+                )
+            self.store.commit(definition.group, record.epoch, lease.term)
+        except BaseException:
+            self._undo_creation(numbered, lease)
+            raise
+        jobs = self.spark.actions - actions
+        return self._recorded(definition.group, record.epoch, record.cut, views, started, jobs)
+
+    def _next_number(self) -> int:
+        return 1 + max((Definition.of_text(t).number for t in self.store.records(PREFIX).values()), default=0)
+
+    def _check_inputs(self, plan: ViewPlan, group: str) -> None:
+        for name in plan.tables:
+            spec = self.store.table(name)
+            if spec.kind is not Kind.BASE and spec.group != group:
+                raise NotMaintainable(
+                    f'view "{plan.name}" would stand on "{name}", which is refreshed {spec.group}, not {group}',
+                    hint=f"give it the same schedule: {spec.group}",
+                )
+
+    def _make_tables(self, plan: ViewPlan, others: Sequence[ViewPlan]) -> list[str]:
+        """The view's table and the hidden ones that nobody has yet; the names of the new indexes."""
+        there = block_tables(others)
+        new = [spec for name, spec in block_tables([plan]).items() if name not in there]
+        existing = {spec.name for spec in self.store.tables()}
+        for spec in [plan.shape.spec, *new]:
+            if spec.name in existing:
+                self.store.drop(spec.name)
+            self.store.create(spec)
+        indexes = {access.place for access in plan.indexes}
+        return [spec.name for spec in new if spec.name in indexes]
+
+    def _undo_creation(self, definition: Definition, lease: Lease) -> None:
+        """Nothing of a view that could not be created stays."""
+        self.store.undo(definition.group, definition.epoch, lease.term)
+        self.catalog.set_failure(definition.name, None)
+        self.store.put_record(PREFIX + definition.name, None)
+        self._drop_unneeded(definition.group)
+
+    def _clear_unborn(self, group: str, lease: Lease) -> None:
+        for definition in self.catalog.unborn(group):
+            self._undo_creation(definition, lease)
+
+    def _finish_running(self, group: str, lease: Lease) -> None:
+        """An epoch that a crash left is finished first, with its own cut."""
+        self._clear_unborn(group, lease)
+        running = self.store.group(group).running
+        if running is not None:
+            self._epoch(group, running.cut, lease, time.perf_counter())
+
+    # Removal
+
+    def drop(self, name: str) -> None:
+        """Remove a view that nothing stands on, and the hidden tables that nobody needs any more."""
+        definition = self.catalog.definition(name)
+        with self.leadership.of(definition.group) as lease:
+            self._finish_running(definition.group, lease)
+            self.store.put_record(PREFIX + definition.name, None)
+            self.catalog.set_failure(definition.name, None)
+            self._drop_unneeded(definition.group)
+
+    def _drop_unneeded(self, group: str) -> None:
+        plans = self.catalog.plans(group)
+        needed = {plan.name for plan in plans} | set(block_tables(plans))
+        for spec in self.store.tables():
+            if spec.group == group and spec.name not in needed:
+                self.store.drop(spec.name)
+
+    # Proof
+
+    def verify(self, name: str) -> Verification:
+        """A view beside its oracle, at the view's own cut, while others go on."""
+        definition = self.catalog.definition(name)
+        plan = self.catalog.plan(definition)
+        committed = self.store.group(definition.group).committed
+        at = (committed.epoch,) * plan.shape.spec.regions
+        stored = shown_rows(self.store, plan.shape, at)
+        oracle = evaluate(plan, self.catalog, self.spark, committed.cut, self.catalog.shapes())
+        return compare(plan.name, committed.epoch, stored, oracle)
+
+    def repair(self, name: str) -> ViewReport:
+        """Apply exactly the difference between a view and its query, as an epoch at the cut where the view is."""
+        started = time.perf_counter()
+        definition = self.catalog.definition(name)
+        with self.leadership.of(definition.group) as lease:
+            self._finish_running(definition.group, lease)
+            plan = self.catalog.plan(definition)
+            actions = self.spark.actions
+            cut = self.store.group(definition.group).committed.cut
+            record = self.store.begin(definition.group, cut, lease.term)
+            step = self._step(self.store.group(definition.group), lease)
+            epoch = Epoch(
+                step, self.spark, self.catalog, [plan], self.catalog.shapes(), [a.place for a in plan.indexes]
+            )
+            view = epoch.run(rebuild=[plan.name])[0]
+            self.store.commit(definition.group, record.epoch, lease.term)
+            jobs = self.spark.actions - actions
+            self._recorded(definition.group, record.epoch, record.cut, [view], started, jobs)
+            return view
+
+
+def _reaches(committed: Cut, cut: Cut) -> bool:
+    return all(committed.get(table) == positions for table, positions in cut.items())

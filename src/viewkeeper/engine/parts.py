@@ -1,0 +1,194 @@
+"""The rows that a block's parts gain and lose in an epoch: candidates by probing, joins and expressions by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewkeeper import names
+from viewkeeper.engine.point import Step, weighted_rows, weighted_schema
+from viewkeeper.engine.spark import Spark
+from viewkeeper.maintain.delta.rows import consolidate
+from viewkeeper.maintain.delta.select import is_plain, part_sql, pick_columns
+from viewkeeper.maintain.plan import Access, BlockPlan, Hop, Shape
+from viewkeeper.sql.algebra import Outer, Part, Select, Side, Source
+from viewkeeper.store.contract import Positions, TableSpec
+
+
+@dataclass
+class Terms:
+    """SQL terms over named Arrow tables, to be added up in one statement."""
+
+    texts: list[str] = field(default_factory=list)
+    tables: dict[str, pa.Table] = field(default_factory=dict)
+
+    def add(self, part: Part, rows: Mapping[str, pa.Table], sign: int = 1) -> None:
+        """A part over the rows at hand of each source. Without rows of an inner source there is nothing to add."""
+        if isinstance(part, Select) and any(table.num_rows == 0 for table in rows.values()):
+            return
+        named = {alias: f"_vk_t{len(self.tables) + i}" for i, alias in enumerate(rows)}
+        self.tables |= {named[alias]: table for alias, table in rows.items()}
+        self.texts.append(part_sql(part, lambda source: named[source.alias], sign))
+
+
+@dataclass
+class PartRunner:
+    """Computes one block's part rows."""
+
+    step: Step
+    spark: Spark
+    plan: BlockPlan
+
+    def change(self) -> pa.Table:
+        """The parts' weighted rows that come and go, equal rows not necessarily added up."""
+        terms = Terms()
+        plain = []
+        for number, part in enumerate(self.plan.block.parts):
+            if is_plain(part):
+                plain.append(self._typed(pick_columns(part, self._delta(part.sources[0]))))
+            elif isinstance(part, Outer):
+                self._outer(terms, number, part)
+            else:
+                self._inner(terms, number, part)
+        return pa.concat_tables([*plain, self._evaluated(terms)])
+
+    def everything(self, frames: Mapping[str, pa.Table]) -> pa.Table:
+        """The parts' rows over whole inputs, by table name: what the block is from scratch."""
+        terms = Terms()
+        for part in self.plan.block.parts:
+            terms.add(part, {source.alias: frames[source.table] for source in part.sources})
+        return self._evaluated(terms)
+
+    def _evaluated(self, terms: Terms) -> pa.Table:
+        schema = self.plan.part_schema.append(pa.field(names.WEIGHT, pa.int64()))
+        if not terms.texts:
+            return schema.empty_table()
+        return self.spark.run(" UNION ALL ".join(terms.texts), terms.tables, schema)
+
+    def _typed(self, rows: pa.Table) -> pa.Table:
+        return rows.cast(self.plan.part_schema.append(pa.field(names.WEIGHT, pa.int64())))
+
+    def _shape(self, source: Source) -> Shape:
+        return self.plan.inputs[source.table]
+
+    def _delta(self, source: Source) -> pa.Table:
+        return self.step.change(self._shape(source))
+
+    # Inner joins
+
+    def _inner(self, terms: Terms, number: int, part: Select) -> None:
+        """One term per changed source: those before it after their change, those after it before theirs."""
+        order = [source.alias for source in part.sources]
+        for place, source in enumerate(part.sources):
+            delta = self._delta(source)
+            if delta.num_rows == 0:
+                continue
+            rows = {source.alias: delta}
+            for hop in self.plan.ways[number, source.alias]:
+                after = order.index(hop.source.alias) < place
+                rows[hop.source.alias] = self._reach(hop, rows[hop.via], after=after)
+            terms.add(part, rows)
+
+    def _reach(self, hop: Hop, via: pa.Table, *, after: bool) -> pa.Table:
+        """The rows of a hop's source that can meet the rows at hand."""
+        shape = self._shape(hop.source)
+        if hop.access is None:
+            return self._whole(shape, after=after)
+        keys = pa.table([via[given] for given, _ in hop.pairs], names=[own for _, own in hop.pairs])
+        return self.probe(shape, hop.access, distinct_keys(keys, shape.spec), after=after)
+
+    def _whole(self, shape: Shape, *, after: bool) -> pa.Table:
+        at = self._positions(shape.spec, after=after)
+        columns = [*shape.columns, *((names.COUNT,) if shape.counted else ())]
+        return weighted_rows(shape, self.step.store.scan(shape.spec.name, columns=columns, at=at))
+
+    def probe(self, shape: Shape, access: Access, keys: pa.Table, *, after: bool) -> pa.Table:
+        if keys.num_rows == 0:
+            return weighted_schema(shape).empty_table()
+        place = shape.spec if access.index is None else access.index
+        columns = [*shape.columns, *((names.COUNT,) if shape.counted else ())]
+        found = self.step.store.probe(place.name, keys, columns=columns, at=self._positions(place, after=after))
+        return weighted_rows(shape, found)
+
+    def _positions(self, spec: TableSpec, *, after: bool) -> Positions:
+        return self.step.at_end(spec) if after else self.step.at_start(spec)
+
+    # Outer joins
+
+    def _outer(self, terms: Terms, number: int, part: Outer) -> None:
+        """See `delta.outer_join`."""
+        left, right = self._delta(part.left), self._delta(part.right)
+        if part.side is Side.LEFT:
+            self._left(terms, number, part, left, right)
+        elif left.num_rows or right.num_rows:
+            self._full(terms, number, part, left, right)
+
+    def _left(self, terms: Terms, number: int, part: Outer, left: pa.Table, right: pa.Table) -> None:
+        to_right, to_left = self._hops(number, part)
+        if left.num_rows:
+            terms.add(part, {part.left.alias: left, part.right.alias: self._reach(to_right, left, after=False)})
+        if right.num_rows:
+            touched = self._reach(to_left, right, after=True)
+            if touched.num_rows == 0:
+                return
+            for after, sign in ((True, 1), (False, -1)):
+                met = self._reach(to_right, touched, after=after)
+                terms.add(part, {part.left.alias: touched, part.right.alias: met}, sign)
+
+    def _full(self, terms: Terms, number: int, part: Outer, left: pa.Table, right: pa.Table) -> None:
+        to_right, to_left = self._hops(number, part)
+        assert to_right.access is not None
+        assert to_left.access is not None
+        keys = self._touched_keys(to_right, left, right)
+        left_keys = keys.rename_columns([given for given, _ in to_right.pairs]).select(
+            [own for _, own in to_left.pairs]
+        )
+        for after, sign in ((True, 1), (False, -1)):
+            lefts = self.probe(self._shape(part.left), to_left.access, left_keys, after=after)
+            rights = self.probe(self._shape(part.right), to_right.access, keys, after=after)
+            terms.add(part, {part.left.alias: lefts, part.right.alias: rights}, sign)
+        lonely_left = _without_key(left, [given for given, _ in to_right.pairs])
+        lonely_right = _without_key(right, [own for _, own in to_right.pairs])
+        for one, other in ((lonely_left, right.slice(0, 0)), (left.slice(0, 0), lonely_right)):
+            if one.num_rows or other.num_rows:
+                terms.add(part, {part.left.alias: one, part.right.alias: other})
+
+    def _touched_keys(self, to_right: Hop, left: pa.Table, right: pa.Table) -> pa.Table:
+        own = [name for _, name in to_right.pairs]
+        given = pa.table([left[name] for name, _ in to_right.pairs], names=own)
+        schema = pa.schema([right.schema.field(name) for name in own])
+        fitting = distinct_keys(given, self._shape(to_right.source).spec)
+        return distinct_keys(
+            pa.concat_tables([fitting.cast(schema), right.select(own)]), self._shape(to_right.source).spec
+        )
+
+    def _hops(self, number: int, part: Outer) -> tuple[Hop, Hop]:
+        return self.plan.ways[number, part.left.alias][0], self.plan.ways[number, part.right.alias][0]
+
+
+def _without_key(change: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Rows with a NULL among their join columns: they match nothing."""
+    mask = None
+    for name in columns:
+        null = change[name].is_null()
+        mask = null if mask is None else pc.or_(mask, null)
+    return change.filter(mask)
+
+
+def distinct_keys(keys: pa.Table, spec: TableSpec) -> pa.Table:
+    """Each key once, as the type of the table's column, without those that can match nothing: NULLs, and numbers too wide."""
+    for name in keys.column_names:
+        keys = keys.filter(keys[name].is_valid())
+        wanted = spec.schema.field(name).type
+        if keys[name].type != wanted:
+            low, high = -(2 ** (wanted.bit_width - 1)), 2 ** (wanted.bit_width - 1) - 1
+            numbers = keys[name].cast(pa.int64())
+            keys = keys.filter(pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high)))
+            keys = keys.set_column(keys.column_names.index(name), name, keys[name].cast(wanted))
+    if keys.num_rows == 0:
+        return keys
+    weighted = keys.append_column(names.WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), keys.num_rows))
+    return consolidate(weighted).drop_columns([names.WEIGHT])

@@ -1,0 +1,163 @@
+"""What an aggregate keeps beside its visible columns, so that it can go backwards; and how its results follow from it.
+
+| function | kept per argument | result |
+|---|---|---|
+| COUNT(*) | `names.COUNT`, the rows of the group | itself |
+| COUNT(x) | the non-NULL values | itself |
+| SUM, AVG of integers and decimals | their exact sum, and the non-NULL values | NULL for none, else the sum; the quotient |
+| SUM, AVG of doubles | the sum, what it lost to rounding, and counts of NaN, infinity, -infinity | as above |
+| BOOL_AND, BOOL_OR | the non-NULL and the true values | none false; one true |
+| VARIANCE, STDDEV of integers and decimals | exact sum and sum of squares | their formula |
+| MIN, MAX | a value index ordered by (group, value) | its first, its last row |
+| COUNT(DISTINCT x) | the same index, and how many rows of it the group has | that number |
+
+Every entry is a sum over the group's rows, so a change adds to it with its weight: that is why a deletion needs nothing
+but its row. The value index is a bag of (group, value): the least value of a group is found after the change, by a seek.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from viewkeeper import names
+from viewkeeper.sql.algebra import Aggregate, Call, Function, NotIncremental
+from viewkeeper.sql.queries import quoted
+from viewkeeper.store.contract import Kind, TableSpec
+
+Typer = Callable[[str, Mapping[str, pa.Schema]], pa.Schema]
+
+EXTREMES = (Function.MIN, Function.MAX)
+INDEXED = (*EXTREMES, Function.COUNT_DISTINCT)
+VARIANCES = (Function.VAR_POP, Function.VAR_SAMP, Function.STDDEV_POP, Function.STDDEV_SAMP)
+SPECIAL_VALUES = ("nan", "infinity", "negative")
+
+
+@dataclass(frozen=True)
+class Accumulators:
+    """An aggregate block's hidden state. `value_indexes` are by argument."""
+
+    top: Aggregate
+    part_schema: pa.Schema
+    state_schema: pa.Schema
+    call_schema: pa.Schema
+    output_schema: pa.Schema
+    value_indexes: Mapping[str, TableSpec]
+
+    @property
+    def group_fields(self) -> list[pa.Field]:
+        """The groups' columns, or the one of an aggregate without groups."""
+        fields = [self.part_schema.field(group) for group in self.top.groups]
+        return fields or [pa.field(names.WHOLE, pa.int8())]
+
+    @property
+    def group_names(self) -> list[str]:
+        return [field.name for field in self.group_fields]
+
+    def functions(self, argument: str) -> set[Function]:
+        return {call.function for call in self.top.calls if call.argument == argument}
+
+    @property
+    def arguments(self) -> list[str]:
+        return list(dict.fromkeys(call.argument for call in self.top.calls if call.argument is not None))
+
+    @property
+    def plain_outputs(self) -> bool:
+        """Whether every visible column is a group or a call as it is: nothing for Spark to evaluate."""
+        return all(output.column is not None for output in self.top.outputs)
+
+
+def accumulators(
+    block: str, top: Aggregate, part_schema: pa.Schema, group: str, regions: int, typer: Typer
+) -> Accumulators:
+    """The state that an aggregate needs, with the types that Spark gives its calls and outputs."""
+    for call in top.calls:
+        _refuse_inexact(call, part_schema)
+    call_schema = _call_schema(top, part_schema, typer)
+    fields = [pa.field(names.COUNT, pa.int64())]
+    indexes: dict[str, TableSpec] = {}
+    for argument in dict.fromkeys(call.argument for call in top.calls if call.argument is not None):
+        functions = {call.function for call in top.calls if call.argument == argument}
+        fields += _argument_fields(argument, functions, part_schema.field(argument).type)
+        if functions & set(INDEXED):
+            indexes[argument] = _value_index(block, top, argument, part_schema, group, regions)
+    output_schema = _output_schema(top, part_schema, call_schema, typer)
+    return Accumulators(top, part_schema, pa.schema(fields), call_schema, output_schema, indexes)
+
+
+def _refuse_inexact(call: Call, part_schema: pa.Schema) -> None:
+    if call.argument is None:
+        return
+    kind = part_schema.field(call.argument).type
+    if call.function in VARIANCES and not (
+        pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.precision <= 15)
+    ):
+        raise NotIncremental(
+            call.function.value.upper(), f"of {kind} loses digits when rows go, so it has no delta rule"
+        )
+    if call.function in INDEXED and pa.types.is_nested(kind):
+        raise NotIncremental(call.function.value.upper(), "of nested values has no delta rule")
+
+
+def _argument_fields(argument: str, functions: set[Function], kind: pa.DataType) -> list[pa.Field]:
+    fields = []
+    if functions - set(INDEXED):
+        fields.append(pa.field(names.NON_NULL + argument, pa.int64()))
+    if functions & {Function.SUM, Function.AVG, *VARIANCES}:
+        fields += _sum_fields(argument, kind)
+    if functions & set(VARIANCES):
+        scale = 2 * kind.scale if pa.types.is_decimal(kind) else 0
+        fields.append(pa.field(names.SQUARES + argument, pa.decimal128(38, scale)))
+    if functions & {Function.BOOL_AND, Function.BOOL_OR}:
+        fields.append(pa.field(names.TRUES + argument, pa.int64()))
+    if Function.COUNT_DISTINCT in functions:
+        fields.append(pa.field(names.DISTINCTS + argument, pa.int64()))
+    return fields
+
+
+def _sum_fields(argument: str, kind: pa.DataType) -> list[pa.Field]:
+    if not pa.types.is_floating(kind):
+        return [pa.field(names.SUM + argument, sum_type(kind))]
+    specials = [pa.field(f"{names.SPECIALS}{argument}_{value}", pa.int64()) for value in SPECIAL_VALUES]
+    return [
+        pa.field(names.SUM + argument, pa.float64()),
+        pa.field(names.SUM_REST + argument, pa.float64()),
+        *specials,
+    ]
+
+
+def sum_type(kind: pa.DataType) -> pa.DataType:
+    """The exact sum's type: Spark's own, so that what does not fit is what Spark could not sum either."""
+    if pa.types.is_decimal(kind):
+        return pa.decimal128(min(38, kind.precision + 10), kind.scale)
+    if pa.types.is_integer(kind):
+        return pa.int64()
+    raise NotIncremental("SUM or AVG", f"of {kind} has no delta rule")
+
+
+def _value_index(
+    block: str, top: Aggregate, argument: str, part_schema: pa.Schema, group: str, regions: int
+) -> TableSpec:
+    groups = [part_schema.field(name) for name in top.groups] or [pa.field(names.WHOLE, pa.int8())]
+    value = pa.field(names.VALUE, part_schema.field(argument).type)
+    schema = pa.schema([*(field.with_nullable(True) for field in groups), value, pa.field(names.COUNT, pa.int64())])
+    by = tuple(field.name for field in groups)
+    prefix = "" if block.startswith(names.RESERVED_PREFIX) else names.RESERVED_PREFIX
+    name = f"{prefix}{block}_values_{argument}"
+    return TableSpec(name, schema, (*by, names.VALUE), by, regions, Kind.INDEX, group)
+
+
+def _call_schema(top: Aggregate, part_schema: pa.Schema, typer: Typer) -> pa.Schema:
+    items = [f"{call.sql} AS a{number}" for number, call in enumerate(top.calls)]
+    by = f" GROUP BY {', '.join(top.groups)}" if top.groups else ""
+    return typer(f"SELECT {', '.join([*items, 'count(*) AS n'])} FROM part{by}", {"part": part_schema})
+
+
+def _output_schema(top: Aggregate, part_schema: pa.Schema, call_schema: pa.Schema, typer: Typer) -> pa.Schema:
+    """Typed over one state row, with a column beside the outputs: an aggregate hidden in an output fails here."""
+    state = pa.schema([*(part_schema.field(name) for name in top.groups), *call_schema])
+    items = [f"{output.sql} AS {quoted(output.name)}" for output in top.outputs]
+    schema = typer(f"SELECT {', '.join([*items, 'n'])} FROM state", {"state": state})
+    return pa.schema(list(schema)[:-1])

@@ -1,0 +1,89 @@
+"""A view's definition as it is kept, and the plan that follows from it.
+
+The types that Spark gave when the view was made are kept with it, so that a plan can be made again without Spark: for
+`explain`, for `status`, and in another process.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+import pyarrow as pa
+
+from viewkeeper.errors import NotMaintainable
+from viewkeeper.maintain.plan import Shape, Typer, ViewPlan, Wishes, plan_full, plan_incremental
+from viewkeeper.sql.algebra import NotIncremental
+from viewkeeper.sql.queries import compile_query, tables_of
+from viewkeeper.sql.refresh import Policy
+
+PREFIX = "view/"
+"""Definitions are records under this name."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What the user said, in which epoch the view was made, and Spark's types for it."""
+
+    name: str
+    query: str
+    group: str
+    policy: str
+    cluster: tuple[str, ...] = ()
+    regions: int = 4
+    number: int = 0
+    epoch: int = 0
+    types: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of_text(cls, text: str) -> Definition:
+        stored = json.loads(text)
+        return cls(**{**stored, "cluster": tuple(stored["cluster"])})
+
+    @property
+    def wishes(self) -> Wishes:
+        return Wishes(self.name, self.group, self.cluster, self.regions)
+
+
+@dataclass
+class RecordedTypes:
+    """A typer that remembers: asks Spark once, and later answers by itself."""
+
+    known: dict[str, str]
+    ask: Typer | None = None
+
+    def __call__(self, sql: str, tables: Mapping[str, pa.Schema]) -> pa.Schema:
+        if sql not in self.known:
+            if self.ask is None:
+                raise LookupError(f"no recorded types for {sql}")
+            self.known[sql] = base64.b64encode(self.ask(sql, tables).serialize().to_pybytes()).decode()
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.known[sql])))
+
+
+def plan_view(definition: Definition, shapes: Mapping[str, Shape], typer: Typer) -> ViewPlan:
+    """The plan of a view over tables and views of the given shapes. Policy INCREMENTAL refuses what it cannot have."""
+    inputs = {name: shapes[name] for name in tables_of(definition.query, _columns(shapes))}
+    schema = typer(definition.query, {name: shape.schema for name, shape in inputs.items()})
+    reason = "policy FULL"
+    if definition.policy != Policy.FULL.value:
+        try:
+            blocks = compile_query(definition.name, definition.query, schema.names, _columns(inputs))
+            return plan_incremental(definition.wishes, definition.query, blocks, schema, inputs, typer)
+        except NotIncremental as found:
+            reason = f"{found.construct} {found.reason}"
+            if definition.policy == Policy.INCREMENTAL.value:
+                raise NotMaintainable(
+                    f'view "{definition.name}" cannot be maintained incrementally: {reason}',
+                    hint="rewrite the query without it, or create the view with POLICY AUTO to re-evaluate it instead",
+                    construct=found.construct,
+                ) from None
+    return plan_full(definition.wishes, definition.query, schema, list(inputs), reason)
+
+
+def _columns(shapes: Mapping[str, Shape]) -> dict[str, list[str]]:
+    return {name: list(shape.columns) for name, shape in shapes.items()}

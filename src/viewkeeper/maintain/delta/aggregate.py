@@ -1,0 +1,268 @@
+"""Aggregates: fold the change per group, add it to what the group has, and read the results off the sum.
+
+    state₁(g) = state₀(g) + Σ weight · contribution(row)        over the changed rows of group g
+
+Why it is sound: every accumulator is a sum over the group's rows (see `accumulators`), and a change's rows carry their
+weights, so what a deleted row once added is taken away exactly: integers and decimals are exact, and overflow is an
+error. A group is there while its count is not zero; an aggregate without GROUP BY always is. NULL groups are a group.
+
+For sums of doubles the rounding error of each addition is kept beside the sum and added to it when it is read, so
+that the error does not grow with the number of epochs: it stays below 2⁻⁵² · Σ|x| of one epoch's changes each.
+NaN and infinities are counted, not added: they go when their rows go.
+
+Cost: the change, and one row per touched group.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewkeeper import names
+from viewkeeper.errors import Corrupt, QueryFailed
+from viewkeeper.maintain.accumulators import SPECIAL_VALUES, Accumulators
+from viewkeeper.maintain.delta.rows import sum_by
+from viewkeeper.sql.algebra import Call, Function
+
+_SAFE = 2.0**62
+
+
+# Folding
+
+
+def fold(kept: Accumulators, rows: pa.Table) -> pa.Table:
+    """The parts' weighted rows as one row per group: the groups' columns, and what to add to each accumulator."""
+    rows = with_groups(kept, rows)
+    weights = rows[names.WEIGHT].combine_chunks()
+    values: dict[str, pa.Array] = {names.COUNT: weights}
+    for field in kept.state_schema:
+        if field.name != names.COUNT and not field.name.startswith(names.DISTINCTS):
+            values[field.name] = _contribution(kept, field, rows, weights)
+    first, sums = sum_by(rows, kept.group_names, values)
+    folded = rows.select(kept.group_names).take(first)
+    for name, column in sums.items():
+        folded = folded.append_column(name, column)
+    return folded
+
+
+def with_groups(kept: Accumulators, rows: pa.Table) -> pa.Table:
+    """An aggregate without GROUP BY has one group."""
+    if kept.top.groups:
+        return rows
+    return rows.append_column(names.WHOLE, pa.repeat(pa.scalar(0, pa.int8()), rows.num_rows))
+
+
+def _contribution(kept: Accumulators, field: pa.Field, rows: pa.Table, weights: pa.Array) -> pa.Array:
+    prefix, argument = _split(field.name)
+    column = rows[argument].combine_chunks()
+    if prefix == names.NON_NULL:
+        return _counted(column.is_valid(), weights)
+    if prefix == names.TRUES:
+        return _counted(pc.fill_null(column, False), weights)
+    if prefix == names.SQUARES:
+        return _weighted_exact(_squares(column), weights)
+    if prefix == names.SUM_REST:
+        return pa.array(np.zeros(len(column)))
+    if prefix.startswith(names.SPECIALS):
+        return _counted(_is_special(column, prefix[len(names.SPECIALS) :]), weights)
+    if pa.types.is_floating(column.type):
+        finite = pc.and_(column.is_valid(), pc.fill_null(pc.is_finite(column), False))
+        return pc.if_else(finite, pc.multiply(column.cast(pa.float64()), weights.cast(pa.float64())), 0.0)
+    return _weighted_exact(column, weights)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """A state column's prefix and argument."""
+    for prefix in (names.NON_NULL, names.TRUES, names.SQUARES, names.SUM_REST, names.DISTINCTS, names.SUM):
+        if name.startswith(prefix):
+            return prefix, name[len(prefix) :]
+    argument, _, value = name[len(names.SPECIALS) :].rpartition("_")
+    return names.SPECIALS + value, argument
+
+
+def _counted(flags: pa.Array, weights: pa.Array) -> pa.Array:
+    return pc.if_else(flags, weights, 0)
+
+
+def _is_special(column: pa.Array, value: str) -> pa.Array:
+    column = column.cast(pa.float64())
+    if value == "nan":
+        return pc.fill_null(pc.is_nan(column), False)
+    return pc.fill_null(pc.equal(column, math.inf if value == "infinity" else -math.inf), False)
+
+
+def _weighted_exact(column: pa.Array, weights: pa.Array) -> pa.Array:
+    """weight · value, in a type in which the sum over the change cannot overflow."""
+    if pa.types.is_integer(column.type):
+        numbers = column.cast(pa.int64())
+        if _magnitude(numbers) * _magnitude(weights) * max(1, len(column)) < _SAFE:
+            return pc.multiply(numbers, weights)
+        column = numbers.cast(pa.decimal128(19, 0))
+    wide = column.cast(pa.decimal256(column.type.precision, column.type.scale))
+    return pc.multiply(wide, weights.cast(pa.decimal256(19, 0)))
+
+
+def _magnitude(column: pa.Array) -> float:
+    if len(column) == column.null_count:
+        return 0.0
+    edges = pc.min_max(column).as_py()
+    return float(max(abs(edges["min"]), abs(edges["max"])))
+
+
+def _squares(column: pa.Array) -> pa.Array:
+    if pa.types.is_integer(column.type):
+        column = column.cast(pa.int64()).cast(pa.decimal128(19, 0))
+    wide = column.cast(pa.decimal256(column.type.precision, column.type.scale))
+    return pc.multiply(wide, wide)
+
+
+# Adding
+
+
+def merge(kept: Accumulators, folded: pa.Table, current: pa.Table, distincts: Mapping[str, pa.Array]) -> pa.Table:
+    """The touched groups' new state: groups and accumulators. `current` has the old state, numbered by `names.PROBE`.
+
+    `distincts` is what the value indexes say about the numbers of distinct values, in the order of `folded`.
+    """
+    slots = np.full(folded.num_rows, -1, dtype=np.int64)
+    slots[current[names.PROBE].to_numpy()] = np.arange(current.num_rows)
+    index = pa.array(slots, mask=slots < 0)
+    columns = {name: folded[name].combine_chunks() for name in kept.group_names}
+    old = {f.name: current[f.name].combine_chunks().take(index) for f in kept.state_schema}
+    for field in kept.state_schema:
+        prefix, argument = _split(field.name) if field.name != names.COUNT else ("", "")
+        if prefix == names.SUM_REST:
+            continue
+        added = distincts[argument] if prefix == names.DISTINCTS else folded[field.name].combine_chunks()
+        if pa.types.is_floating(field.type):
+            rest = names.SUM_REST + argument
+            columns[field.name], columns[rest] = _add_doubles(old[field.name], old[rest], added)
+        else:
+            columns[field.name] = _add_exact(old[field.name], added, field)
+    if pc.any(pc.less(columns[names.COUNT], 0)).as_py():
+        raise Corrupt("a group has fewer than no rows", hint="verify and repair the view")
+    return pa.table({name: columns[name] for name in [*kept.group_names, *kept.state_schema.names]})
+
+
+def _add_exact(old: pa.Array, added: pa.Array, field: pa.Field) -> pa.Array:
+    added = pc.fill_null(added, 0) if pa.types.is_integer(added.type) else _no_null(added)
+    try:
+        if field.type == pa.int64() and pa.types.is_integer(added.type):
+            return pc.add_checked(pc.fill_null(old, 0), added.cast(pa.int64()))
+        wide = pa.decimal256(75, field.type.scale if pa.types.is_decimal(field.type) else 0)
+        start = _no_null(old if pa.types.is_decimal(field.type) else old.cast(pa.decimal128(19, 0)))
+        total = pc.add(start.cast(wide), added.cast(wide)).cast(wide)
+        return total.cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise QueryFailed(
+            f"a sum does not fit into {field.type}: {error}", hint="sum into a wider type: CAST"
+        ) from error
+
+
+def _no_null(column: pa.Array) -> pa.Array:
+    return pc.fill_null(column, pa.scalar(Decimal(0)).cast(column.type)) if column.null_count else column
+
+
+def _add_doubles(old: pa.Array, rest: pa.Array, added: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Knuth's two-sum: what the addition rounds off joins the rest."""
+    a = pc.fill_null(old, 0.0).to_numpy(zero_copy_only=False)
+    b = pc.fill_null(added, 0.0).to_numpy(zero_copy_only=False)
+    total = a + b
+    shadow = total - a
+    error = (a - (total - shadow)) + (b - shadow)
+    return pa.array(total), pa.array(pc.fill_null(rest, 0.0).to_numpy(zero_copy_only=False) + error)
+
+
+# Results
+
+
+def results(kept: Accumulators, state: pa.Table, edges: Mapping[tuple[str, Function], pa.Array]) -> pa.Table:
+    """The calls' values `a0`, `a1` ... for each row of a state. `edges` are the least and greatest values by argument."""
+    columns = []
+    for number, call in enumerate(kept.top.calls):
+        wanted = kept.call_schema.field(f"a{number}").type
+        columns.append(_result(call, state, edges, wanted).cast(wanted))
+    return pa.table(columns, names=[f"a{number}" for number in range(len(columns))])
+
+
+def _result(
+    call: Call, state: pa.Table, edges: Mapping[tuple[str, Function], pa.Array], wanted: pa.DataType
+) -> pa.Array:
+    function, argument = call.function, call.argument
+    if argument is None:
+        return state[names.COUNT].combine_chunks()
+    if function in (Function.MIN, Function.MAX):
+        return edges[argument, function]
+    if function is Function.COUNT_DISTINCT:
+        return state[names.DISTINCTS + argument].combine_chunks()
+    counts = state[names.NON_NULL + argument].combine_chunks()
+    if function is Function.COUNT:
+        return counts
+    if function in (Function.BOOL_AND, Function.BOOL_OR):
+        return _boolean(function, counts, state[names.TRUES + argument].combine_chunks())
+    if function is Function.SUM:
+        return _or_null(_sum(state, argument), counts)
+    if function is Function.AVG:
+        return _average(_sum(state, argument), counts, wanted)
+    return _variance(function, state, argument, counts)
+
+
+def _or_null(column: pa.Array, counts: pa.Array) -> pa.Array:
+    return pc.if_else(pc.greater(counts, 0), column, pa.scalar(None, column.type))
+
+
+def _boolean(function: Function, counts: pa.Array, trues: pa.Array) -> pa.Array:
+    answer = pc.equal(trues, counts) if function is Function.BOOL_AND else pc.greater(trues, 0)
+    return _or_null(answer, counts)
+
+
+def _sum(state: pa.Table, argument: str) -> pa.Array:
+    total = state[names.SUM + argument].combine_chunks()
+    if not pa.types.is_floating(total.type):
+        return total
+    total = pc.add(total, state[names.SUM_REST + argument].combine_chunks())
+    nan, infinity, negative = (
+        pc.greater(state[f"{names.SPECIALS}{argument}_{value}"].combine_chunks(), 0) for value in SPECIAL_VALUES
+    )
+    total = pc.if_else(infinity, math.inf, total)
+    total = pc.if_else(negative, -math.inf, total)
+    return pc.if_else(pc.or_(nan, pc.and_(infinity, negative)), math.nan, total)
+
+
+def _average(total: pa.Array, counts: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(wanted):
+        pairs = zip(total.to_pylist(), counts.to_pylist(), strict=True)
+        return pa.array([_quotient(s, n, wanted.scale) for s, n in pairs], wanted)
+    divisor = pc.if_else(pc.greater(counts, 0), counts, pa.scalar(None, pa.int64())).cast(pa.float64())
+    return pc.divide(total.cast(pa.float64(), safe=False), divisor)
+
+
+def _quotient(total: Decimal, count: int, scale: int) -> Decimal | None:
+    """Rounded once, half up, as Spark does."""
+    if not count:
+        return None
+    with localcontext(Context(prec=80)):
+        return (total / count).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+
+
+def _variance(function: Function, state: pa.Table, argument: str, counts: pa.Array) -> pa.Array:
+    sums = state[names.SUM + argument].to_pylist()
+    squares = state[names.SQUARES + argument].to_pylist()
+    found = [_spread(function, *row) for row in zip(counts.to_pylist(), sums, squares, strict=True)]
+    return pa.array(found, pa.float64())
+
+
+def _spread(function: Function, count: int, total: Any, squares: Decimal) -> float | None:
+    """n·Σx² − (Σx)² is exact, so nothing cancels before the one division. One row has no sample variance: NULL."""
+    divisor = count if function in (Function.VAR_POP, Function.STDDEV_POP) else count - 1
+    if count == 0 or divisor == 0:
+        return None
+    with localcontext(Context(prec=120)):
+        variance = float((squares * count - Decimal(total) ** 2) / count / divisor)
+    return math.sqrt(variance) if function in (Function.STDDEV_POP, Function.STDDEV_SAMP) else variance

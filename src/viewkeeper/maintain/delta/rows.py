@@ -1,0 +1,97 @@
+"""Changes as weighted rows: adding them up, and turning them into what a table is to become.
+
+Rows are compared as they are stored (`store.encoding`): there NaN equals itself, and nested values have a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewkeeper import names
+from viewkeeper.store.encoding import codec
+
+
+def stored_keys(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Columns in their stored form, numbered: what Arrow can group and join."""
+    arrays = [codec(table[name].type).encode(_chunk(table[name])) for name in columns]
+    return pa.table(arrays, names=[f"k{i}" for i in range(len(columns))])
+
+
+def _chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def consolidate(change: pa.Table) -> pa.Table:
+    """Equal rows added up, and gone where nothing is left.
+
+    >>> change = pa.table({"x": [1, 1, 2], "_vk_weight": [1, -1, 1]})
+    >>> consolidate(change).to_pylist()
+    [{'x': 2, '_vk_weight': 1}]
+    """
+    columns = [name for name in change.column_names if name != names.WEIGHT]
+    if change.num_rows == 0:
+        return change
+    first, totals = sum_by(change, columns, {names.WEIGHT: change[names.WEIGHT]})
+    rows = change.select(columns).take(first).append_column(names.WEIGHT, totals[names.WEIGHT])
+    return rows.filter(pc.not_equal(rows[names.WEIGHT], 0))
+
+
+def sum_by(
+    table: pa.Table, columns: Sequence[str], values: dict[str, pa.Array | pa.ChunkedArray]
+) -> tuple[pa.Array, dict[str, pa.ChunkedArray]]:
+    """For each distinct row of `columns`: the number of its first occurrence, and the sums of `values`."""
+    keys = stored_keys(table, columns)
+    numbered = keys.append_column("n", pa.array(np.arange(table.num_rows)))
+    for name, column in values.items():
+        numbered = numbered.append_column(f"v_{name}", column)
+    folded = numbered.group_by(keys.column_names, use_threads=False).aggregate(
+        [("n", "min"), *((f"v_{name}", "sum") for name in values)]
+    )
+    return _chunk(folded["n_min"]), {name: folded[f"v_{name}_sum"] for name in values}
+
+
+def without(table: pa.Table, others: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """The rows of `table` whose `columns` no row of `others` has."""
+    if others.num_rows == 0 or table.num_rows == 0:
+        return table
+    left = stored_keys(table, columns)
+    numbered = left.append_column("n", pa.array(np.arange(table.num_rows)))
+    marked = stored_keys(others, columns).append_column("m", pa.repeat(pa.scalar(1), others.num_rows))
+    both = pa.concat_tables(
+        [
+            numbered.append_column("m", pa.repeat(pa.scalar(0), table.num_rows)),
+            marked.add_column(left.num_columns, "n", pa.nulls(others.num_rows, pa.int64())),
+        ]
+    )
+    folded = both.group_by(left.column_names, use_threads=False).aggregate([("m", "max"), ("n", "list")])
+    lonely = folded.filter(pc.equal(folded["m_max"], 0))["n_list"].combine_chunks().flatten()
+    return table.take(lonely.sort())
+
+
+def as_desired(rows: pa.Table, gone: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows to be there and rows whose keys are to be gone, in the form that `Store.apply` takes."""
+    full = pa.schema([field.with_nullable(True) for field in schema])
+    parts = []
+    for table, has in ((rows, True), (gone, False)):
+        columns = [
+            table[field.name].cast(field.type)
+            if field.name in table.column_names
+            else pa.nulls(table.num_rows, field.type)
+            for field in full
+        ]
+        parts.append(pa.table([*columns, pa.repeat(pa.scalar(has), table.num_rows)], names=[*full.names, names.HAS]))
+    return pa.concat_tables(parts)
+
+
+def desired_rows(change: pa.Table, schema: pa.Schema, key: Sequence[str]) -> pa.Table:
+    """A consolidated change of a table without duplicates: rows that came are put, keys that only left are deleted.
+
+    An update is a row that left and a row that came under one key; the put replaces the row.
+    """
+    came = change.filter(pc.greater(change[names.WEIGHT], 0))
+    left = change.filter(pc.less(change[names.WEIGHT], 0))
+    return as_desired(came, without(left, came, key), schema)

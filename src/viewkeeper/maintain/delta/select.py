@@ -1,0 +1,80 @@
+"""Selection, projection and inner join, which are one rule: their result is linear in each of their inputs.
+
+For sources A, B, C and a change of each,
+
+    Δ(A ⋈ B ⋈ C) = ΔA ⋈ B₀ ⋈ C₀  +  A₁ ⋈ ΔB ⋈ C₀  +  A₁ ⋈ B₁ ⋈ ΔC
+
+where ₀ is the state before this epoch and ₁ the one after it: the sources before the changed one are seen after their
+change, those after it before theirs, so no pair of changes counts twice. A self-join is two sources over one table.
+
+Why it is sound: a row of the result has the product of its rows' weights as weight, and filters and projections look at
+one row at a time, so every term above is a sum over rows. Duplicates and deletes are weights; NULL keys are Spark's matter,
+for each term is evaluated by Spark with the query's own conditions.
+
+Cost: the rows of B that can meet ΔA are found by probing B by its join columns, so a term reads what it joins. What is
+read may be more than what matches (a further condition decides), never less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from viewkeeper import names
+from viewkeeper.sql.algebra import Outer, Part, Select, Side, Source
+from viewkeeper.sql.queries import quoted
+
+if TYPE_CHECKING:
+    from viewkeeper.maintain.plan import Shape
+
+Table = Callable[[Source], str]
+"""The name under which Spark knows the rows that stand for a source."""
+
+
+def part_sql(part: Part, table: Table, sign: int = 1) -> str:
+    """A part over the given tables, each of which has its columns and `names.WEIGHT`; so has the result, times `sign`."""
+    outputs = ", ".join(f"{output.sql} AS {quoted(output.name)}" for output in part.outputs)
+    weight = f"{_weight(part)} * {sign}L AS {names.WEIGHT}"
+    items = f"{outputs}, {weight}" if outputs else weight
+    where = f" WHERE {' AND '.join(f'({condition})' for condition in part.conditions)}" if part.conditions else ""
+    return f"SELECT {items} FROM {_from(part, table)}{where}"
+
+
+def _weight(part: Part) -> str:
+    match part:
+        case Select(sources):
+            return " * ".join(f"{source.alias}.{names.WEIGHT}" for source in sources)
+        case Outer(_, left, right):
+            return " * ".join(f"coalesce({source.alias}.{names.WEIGHT}, 1L)" for source in (left, right))
+
+
+def _from(part: Part, table: Table) -> str:
+    match part:
+        case Select(sources):
+            return " CROSS JOIN ".join(f"{table(source)} AS {source.alias}" for source in sources)
+        case Outer(side, left, right, _, on):
+            word = "LEFT" if side is Side.LEFT else "FULL"
+            return f"{table(left)} AS {left.alias} {word} JOIN {table(right)} AS {right.alias} ON {on}"
+
+
+def empty_inputs(inputs: Mapping[str, Shape]) -> dict[str, pa.Schema]:
+    """What a part's inputs look like to Spark."""
+    return {table: shape.schema.append(pa.field(names.WEIGHT, pa.int64())) for table, shape in inputs.items()}
+
+
+def is_plain(part: Part) -> bool:
+    """Whether the part only picks columns of one source: nothing for Spark to evaluate."""
+    return (
+        isinstance(part, Select)
+        and len(part.sources) == 1
+        and not part.conditions
+        and all(output.column is not None for output in part.outputs)
+    )
+
+
+def pick_columns(part: Part, change: pa.Table) -> pa.Table:
+    """A plain part of a change."""
+    columns = [change[output.column.name] for output in part.outputs if output.column is not None]
+    return pa.table([*columns, change[names.WEIGHT]], names=[*(o.name for o in part.outputs), names.WEIGHT])

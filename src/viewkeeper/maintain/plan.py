@@ -1,0 +1,338 @@
+"""A view's maintenance plan: for each block, the tables that keep it and the ways its changes travel.
+
+Plans are derived from the views' definitions and the types that Spark gives; they are never stored. So the set of
+hidden tables that a group needs is a function of its definitions, and creating or dropping a view is a matter of making
+the tables that are newly needed and dropping those that no longer are.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from viewkeeper import names
+from viewkeeper.errors import SchemaError
+from viewkeeper.maintain.accumulators import Accumulators, accumulators
+from viewkeeper.maintain.delta.select import empty_inputs, part_sql
+from viewkeeper.sql.algebra import Aggregate, Block, Edge, NotIncremental, Outer, Output, Part, Source, Top
+from viewkeeper.store.contract import Kind, TableSpec
+
+Typer = Callable[[str, Mapping[str, pa.Schema]], pa.Schema]
+"""The schema of a query over named empty tables: Spark's answer."""
+
+
+class Strategy(enum.Enum):
+    """How a view follows: from the changes alone, or by evaluating its query again and applying the difference."""
+
+    INCREMENTAL = "incremental"
+    FULL = "full"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A table as a query sees it: its visible columns, and whether a row stands for `names.COUNT` copies."""
+
+    spec: TableSpec
+    columns: tuple[str, ...]
+    counted: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([self.spec.schema.field(name).with_nullable(True) for name in self.columns])
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the rows of a table are found by some of its columns: in the table itself, or in an index of it."""
+
+    table: str
+    columns: tuple[str, ...]
+    index: TableSpec | None = None
+
+    @property
+    def place(self) -> str:
+        return self.table if self.index is None else self.index.name
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One step of a change's way through a join: from the rows at hand of `via` to those of `source` that may match."""
+
+    source: Source
+    via: str
+    pairs: tuple[tuple[str, str], ...]
+    access: Access | None
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """A block, the table that keeps its rows, and what it needs beside it."""
+
+    block: Block
+    shape: Shape
+    inputs: Mapping[str, Shape]
+    ways: Mapping[tuple[int, str], tuple[Hop, ...]]
+    accumulators: Accumulators | None
+    part_schema: pa.Schema
+
+    @property
+    def indexes(self) -> tuple[Access, ...]:
+        found = {hop.access.place: hop.access for way in self.ways.values() for hop in way if hop.access is not None}
+        return tuple(access for access in found.values() if access.index is not None)
+
+
+@dataclass(frozen=True)
+class ViewPlan:
+    """A view: its blocks in order, the last one its own; or, for `full`, its table alone, and the reason."""
+
+    name: str
+    query: str
+    strategy: Strategy
+    reason: str
+    tables: tuple[str, ...]
+    shape: Shape
+    blocks: tuple[BlockPlan, ...] = ()
+
+    @property
+    def hidden(self) -> tuple[TableSpec, ...]:
+        """Tables that this view alone needs: inner blocks and value indexes."""
+        found = [plan.shape.spec for plan in self.blocks[:-1]]
+        for plan in self.blocks:
+            if plan.accumulators is not None:
+                found += plan.accumulators.value_indexes.values()
+        return tuple(found)
+
+    @property
+    def indexes(self) -> tuple[Access, ...]:
+        found = {access.place: access for plan in self.blocks for access in plan.indexes}
+        return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user said about a view beside its query."""
+
+    name: str
+    group: str
+    cluster: tuple[str, ...] = ()
+    regions: int = 4
+
+
+def plan_incremental(
+    wishes: Wishes, query: str, blocks: Sequence[Block], schema: pa.Schema, inputs: Mapping[str, Shape], typer: Typer
+) -> ViewPlan:
+    """The plan of a view whose blocks all have delta rules; `NotIncremental` if types rule that out after all."""
+    known = dict(inputs)
+    plans = []
+    for block in blocks:
+        last = block is blocks[-1]
+        plan = _plan_block(block, wishes, schema if last else None, known, typer)
+        known[block.name] = plan.shape
+        plans.append(plan)
+    tables = tuple(name for name in inputs if any(name in block.tables for block in blocks))
+    return ViewPlan(wishes.name, query, Strategy.INCREMENTAL, "", tables, plans[-1].shape, tuple(plans))
+
+
+def plan_full(wishes: Wishes, query: str, schema: pa.Schema, tables: Sequence[str], reason: str) -> ViewPlan:
+    """The plan of a view that is evaluated again at every refresh. Its rows are a bag."""
+    shape = _bag(wishes, wishes.name, schema, Kind.VIEW)
+    return ViewPlan(wishes.name, query, Strategy.FULL, reason, tuple(tables), shape)
+
+
+# Blocks
+
+
+def _plan_block(
+    block: Block, wishes: Wishes, schema: pa.Schema | None, known: Mapping[str, Shape], typer: Typer
+) -> BlockPlan:
+    inputs = {table: known[table] for table in block.tables}
+    block = _with_usable_edges(block, inputs)
+    part_schema = _part_schema(block, inputs, typer)
+    kind = Kind.INDEX if schema is None else Kind.VIEW
+    own = wishes if schema is not None else Wishes(wishes.name, wishes.group, (), wishes.regions)
+    kept = None
+    if isinstance(block.top, Aggregate):
+        kept = accumulators(block.name, block.top, part_schema, wishes.group, own.regions, typer)
+        shape = _aggregate_shape(block, block.top, kept, own, schema, kind)
+    else:
+        visible = part_schema if schema is None else schema
+        shape = _rows_shape(block, inputs, own, visible, kind)
+    ways = {
+        (number, source.alias): _ways(part, source, inputs, wishes)
+        for number, part in enumerate(block.parts)
+        for source in part.sources
+    }
+    return BlockPlan(block, shape, inputs, ways, kept, part_schema)
+
+
+def _part_schema(block: Block, inputs: Mapping[str, Shape], typer: Typer) -> pa.Schema:
+    """The columns of the parts. The weight is among them: a part that hides an aggregate cannot have one, and fails here."""
+    texts = [part_sql(part, lambda source: f"empty_{source.table}") for part in block.parts]
+    tables = {f"empty_{table}": shape for table, shape in empty_inputs(inputs).items()}
+    schema = typer(" UNION ALL ".join(texts), tables)
+    return pa.schema([field for field in schema if field.name != names.WEIGHT])
+
+
+def _with_usable_edges(block: Block, inputs: Mapping[str, Shape]) -> Block:
+    """An edge is usable where equality of the stored values is Spark's equality: between columns of one exact type."""
+
+    def usable(part: Part, edge: Edge) -> bool:
+        tables = {source.alias: source.table for source in part.sources}
+        ends = [inputs[tables[end.alias]].spec.schema.field(end.name).type for end in (edge.left, edge.right)]
+        exact = not pa.types.is_floating(ends[0]) and not pa.types.is_nested(ends[0])
+        return exact and (ends[0] == ends[1] or all(pa.types.is_integer(end) for end in ends))
+
+    parts = []
+    for part in block.parts:
+        edges = tuple(edge for edge in part.edges if usable(part, edge))
+        if len(edges) < len(part.edges) and (isinstance(part, Outer) or len(edges) < len(part.sources) - 1):
+            lost = next(edge for edge in part.edges if edge not in edges)
+            text = f"{lost.left.alias}.{lost.left.name} = {lost.right.alias}.{lost.right.name}"
+            raise NotIncremental(f"a join on {text}", "between different or inexact types has no delta rule")
+        parts.append(_replaced(part, edges))
+    return Block(block.name, tuple(parts), block.top)
+
+
+def _replaced(part: Part, edges: tuple[Edge, ...]) -> Part:
+    from dataclasses import replace
+
+    return replace(part, edges=edges)
+
+
+# Tables
+
+
+def _rows_shape(block: Block, inputs: Mapping[str, Shape], wishes: Wishes, schema: pa.Schema, kind: Kind) -> Shape:
+    key = _kept_key(block, inputs) if block.top is Top.ROWS else None
+    if key is None:
+        shape = _bag(wishes, block.name, schema, kind)
+        return Shape(shape.spec, shape.columns, counted=block.top is Top.ROWS)
+    spec = _spec(wishes, block.name, schema, key, kind)
+    return Shape(spec, tuple(schema.names))
+
+
+def _kept_key(block: Block, inputs: Mapping[str, Shape]) -> tuple[str, ...] | None:
+    """The output columns that hold every source's key, if they do: then no two rows agree on them."""
+    if len(block.parts) != 1:
+        return None
+    part = block.parts[0]
+    found: list[str] = []
+    for source in part.sources:
+        shape = inputs[source.table]
+        if shape.counted:
+            return None
+        for column in shape.spec.key:
+            output = _showing(part.outputs, source.alias, column)
+            if output is None:
+                return None
+            found.append(output)
+    return tuple(dict.fromkeys(found))
+
+
+def _showing(outputs: Sequence[Output], alias: str, column: str) -> str | None:
+    return next((o.name for o in outputs if o.column and (o.column.alias, o.column.name) == (alias, column)), None)
+
+
+def _bag(wishes: Wishes, name: str, schema: pa.Schema, kind: Kind) -> Shape:
+    """The whole row is the key, with a count beside it."""
+    with_count = schema.append(pa.field(names.COUNT, pa.int64()))
+    return Shape(_spec(wishes, name, with_count, tuple(schema.names), kind), tuple(schema.names), counted=True)
+
+
+def _aggregate_shape(
+    block: Block, top: Aggregate, kept: Accumulators, wishes: Wishes, schema: pa.Schema | None, kind: Kind
+) -> Shape:
+    """Groups are the key: under the name that the query shows them by, or under a hidden one."""
+    visible = kept.output_schema if schema is None else schema
+    fields = {field.name: field for field in visible}
+    key = []
+    for number, group in enumerate(top.groups):
+        shown = _showing(top.outputs, "", group)
+        if shown is None:
+            shown = f"{names.GROUP}{number}"
+            fields[shown] = pa.field(shown, kept.part_schema.field(group).type)
+        key.append(shown)
+    if not key:
+        key = [names.WHOLE]
+        fields[names.WHOLE] = pa.field(names.WHOLE, pa.int8())
+    for field in kept.state_schema:
+        fields[field.name] = field
+    if any(column not in key for column in wishes.cluster):
+        raise SchemaError(
+            f'view "{wishes.name}" cannot be clustered by {", ".join(wishes.cluster)}',
+            hint=f"an aggregate is clustered by its group columns: {', '.join(key)}",
+        )
+    spec = _spec(wishes, block.name, pa.schema(list(fields.values())), tuple(key), kind)
+    return Shape(spec, tuple(visible.names))
+
+
+def _spec(wishes: Wishes, name: str, schema: pa.Schema, key: tuple[str, ...], kind: Kind) -> TableSpec:
+    """Clustering columns come first in the key, and rows that agree on them share a region."""
+    key = (*wishes.cluster, *(column for column in key if column not in wishes.cluster))
+    for column in key:
+        if column not in schema.names:
+            raise SchemaError(
+                f'view "{wishes.name}" has no column "{column}" to be clustered by',
+                hint=f"it has {', '.join(schema.names)}",
+            )
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    return TableSpec(name, nullable, key, wishes.cluster or key, wishes.regions, kind, wishes.group)
+
+
+# Ways
+
+
+def _ways(part: Part, start: Source, inputs: Mapping[str, Shape], wishes: Wishes) -> tuple[Hop, ...]:
+    """From a changed source to all others, along the edges; what no edge leads to is read whole (a cross join)."""
+    reached = [start.alias]
+    hops = []
+    rest = [source for source in part.sources if source.alias != start.alias]
+    while rest:
+        source, via, pairs = _next_hop(part, reached, rest)
+        access = _access(inputs[source.table], tuple(own for _, own in pairs), wishes) if pairs else None
+        if access is not None:
+            order = {own: given for given, own in pairs}
+            pairs = tuple((order[column], column) for column in access.columns)
+        hops.append(Hop(source, via, pairs, access))
+        reached.append(source.alias)
+        rest.remove(source)
+    return tuple(hops)
+
+
+def _next_hop(
+    part: Part, reached: Sequence[str], rest: Sequence[Source]
+) -> tuple[Source, str, tuple[tuple[str, str], ...]]:
+    for source in rest:
+        for via in reached:
+            pairs: dict[str, str] = {}
+            for edge in part.edges:
+                here = edge.at(via)
+                there = edge.at(source.alias)
+                if here is not None and there is not None:
+                    pairs.setdefault(there.name, here.name)
+            if pairs:
+                return source, via, tuple((given, own) for own, given in pairs.items())
+    return rest[0], reached[0], ()
+
+
+def _access(shape: Shape, columns: tuple[str, ...], wishes: Wishes) -> Access:
+    """The table itself if the columns begin its key; else an index that arranges its rows by them."""
+    spec = shape.spec
+    leading = spec.key[: len(columns)]
+    if set(leading) == set(columns):
+        return Access(spec.name, leading)
+    ordered = tuple(sorted(columns))
+    key = (*ordered, *(column for column in spec.key if column not in ordered))
+    kept = [*shape.columns, *(column for column in spec.key if column not in shape.columns)]
+    if shape.counted:
+        kept.append(names.COUNT)
+    schema = pa.schema([spec.schema.field(name).with_nullable(True) for name in kept])
+    name = f"{names.RESERVED_PREFIX}index_{spec.name}_by_{'_'.join(ordered)}_{_mark(wishes.group)}"
+    return Access(spec.name, ordered, TableSpec(name, schema, key, ordered, wishes.regions, Kind.INDEX, wishes.group))
+
+
+def _mark(group: str) -> str:
+    return group.replace(" ", "_").replace(".", "_")

@@ -1,0 +1,155 @@
+"""A query as maintenance sees it: blocks of a few frozen forms. Expressions stay SQL text, for Spark to evaluate.
+
+A query is a sequence of blocks; each reads tables and earlier blocks, and the last one is the view. A block is
+
+    parts                       what rows there are: joins, filters, expressions; the parts' rows are added up
+    top                         what becomes of them: nothing (ROWS), duplicates removed (DISTINCT), or an Aggregate
+
+Inside a part, columns are written `alias.column`. Names are as declared, except in SQL text, where Spark does not mind.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table, a view or an earlier block, under the name that the part's SQL has for it."""
+
+    alias: str
+    table: str
+
+
+@dataclass(frozen=True)
+class Column:
+    alias: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Two columns of different sources that must be equal."""
+
+    left: Column
+    right: Column
+
+    def at(self, alias: str) -> Column | None:
+        """This edge's end at a source."""
+        return next((end for end in (self.left, self.right) if end.alias == alias), None)
+
+    def across(self, alias: str) -> Column:
+        """The other end."""
+        return self.right if self.left.alias == alias else self.left
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column of a part or of an aggregate: its name, its SQL, and the column it is, if it is nothing else."""
+
+    name: str
+    sql: str
+    column: Column | None = None
+
+
+@dataclass(frozen=True)
+class Select:
+    """Sources joined by equalities, then filtered (`conditions` has the equalities too), then projected."""
+
+    sources: tuple[Source, ...]
+    edges: tuple[Edge, ...]
+    conditions: tuple[str, ...]
+    outputs: tuple[Output, ...]
+
+
+class Side(enum.Enum):
+    """Whose rows an outer join keeps when nothing matches. A right join is a left join, turned around."""
+
+    LEFT = "left"
+    FULL = "full"
+
+
+@dataclass(frozen=True)
+class Outer:
+    """An outer join of two sources on `on` (the equalities included), then filtered, then projected."""
+
+    side: Side
+    left: Source
+    right: Source
+    edges: tuple[Edge, ...]
+    on: str
+    conditions: tuple[str, ...]
+    outputs: tuple[Output, ...]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return (self.left, self.right)
+
+
+Part = Select | Outer
+
+
+class Function(enum.Enum):
+    """Aggregate functions with a delta rule."""
+
+    COUNT = "count"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+    COUNT_DISTINCT = "count distinct"
+    BOOL_AND = "bool_and"
+    BOOL_OR = "bool_or"
+    VAR_POP = "var_pop"
+    VAR_SAMP = "var_samp"
+    STDDEV_POP = "stddev_pop"
+    STDDEV_SAMP = "stddev_samp"
+
+
+@dataclass(frozen=True)
+class Call:
+    """An aggregate function over a column of the parts (None: every row counts). `sql` is the call over that column."""
+
+    function: Function
+    argument: str | None
+    sql: str
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """Rows by group. `groups` are columns of the parts; `outputs` are SQL over groups and `a0`, `a1` ..., the calls."""
+
+    groups: tuple[str, ...]
+    calls: tuple[Call, ...]
+    outputs: tuple[Output, ...]
+
+
+class Top(enum.Enum):
+    """What a block without an aggregate does with its rows."""
+
+    ROWS = "rows"
+    DISTINCT = "distinct"
+
+
+@dataclass(frozen=True)
+class Block:
+    """One step of a query. `name` is the view's own for the last block."""
+
+    name: str
+    parts: tuple[Part, ...]
+    top: Top | Aggregate = Top.ROWS
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """What it reads, each once."""
+        return tuple(dict.fromkeys(source.table for part in self.parts for source in part.sources))
+
+
+class NotIncremental(Exception):
+    """A construct without a delta rule, and why."""
+
+    def __init__(self, construct: str, reason: str) -> None:
+        super().__init__(f"{construct} {reason}")
+        self.construct = construct
+        self.reason = reason
