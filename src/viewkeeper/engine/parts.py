@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper import names
 from viewkeeper.engine.point import Step, weighted_rows, weighted_schema
 from viewkeeper.engine.spark import Spark
-from viewkeeper.maintain.delta.rows import consolidate
-from viewkeeper.maintain.delta.select import is_plain, part_sql, pick_columns
+from viewkeeper.maintain.delta.rows import consolidate, stored_keys
+from viewkeeper.maintain.delta.select import is_plain, joined_sql, part_sql, pick_columns
 from viewkeeper.maintain.plan import Access, BlockPlan, Hop, Shape
 from viewkeeper.sql.algebra import Outer, Part, Select, Side, Source
 from viewkeeper.store.contract import Positions, TableSpec
@@ -29,9 +30,18 @@ class Terms:
         """A part over the rows at hand of each source. Without rows of an inner source there is nothing to add."""
         if isinstance(part, Select) and any(table.num_rows == 0 for table in rows.values()):
             return
-        named = {alias: f"_vk_t{len(self.tables) + i}" for i, alias in enumerate(rows)}
-        self.tables |= {named[alias]: table for alias, table in rows.items()}
+        named = {alias: self._named(table) for alias, table in rows.items()}
         self.texts.append(part_sql(part, lambda source: named[source.alias], sign))
+
+    def add_joined(self, part: Select, inputs: Mapping[str, Shape], joined: pa.Table) -> None:
+        """A part over rows that are joined already."""
+        if joined.num_rows:
+            self.texts.append(joined_sql(part, inputs, self._named(joined)))
+
+    def _named(self, table: pa.Table) -> str:
+        name = f"_vk_t{len(self.tables)}"
+        self.tables[name] = table
+        return name
 
 
 @dataclass
@@ -47,20 +57,35 @@ class PartRunner:
         terms = Terms()
         plain = []
         for number, part in enumerate(self.plan.block.parts):
-            if is_plain(part):
-                plain.append(self._typed(pick_columns(part, self._delta(part.sources[0]))))
-            elif isinstance(part, Outer):
+            if isinstance(part, Outer):
                 self._outer(terms, number, part)
+                continue
+            joined = self._joined(number, part)
+            if is_plain(part):
+                plain.append(self._typed(pick_columns(part, joined)))
             else:
-                self._inner(terms, number, part)
+                terms.add_joined(part, self.plan.inputs, joined)
         return pa.concat_tables([*plain, self._evaluated(terms)])
 
     def everything(self, frames: Mapping[str, pa.Table]) -> pa.Table:
         """The parts' rows over whole inputs, by table name: what the block is from scratch."""
         terms = Terms()
+        plain = []
         for part in self.plan.block.parts:
-            terms.add(part, {source.alias: frames[source.table] for source in part.sources})
-        return self._evaluated(terms)
+            rows = {source.alias: frames[source.table] for source in part.sources}
+            if isinstance(part, Select) and is_plain(part):
+                plain.append(self._typed(pick_columns(part, self._join_all(part, rows))))
+            else:
+                terms.add(part, rows)
+        return pa.concat_tables([*plain, self._evaluated(terms)])
+
+    def _join_all(self, part: Select, rows: Mapping[str, pa.Table]) -> pa.Table:
+        first = part.sources[0].alias
+        joined = named_columns(first, rows[first])
+        number = self.plan.block.parts.index(part)
+        for hop in self.plan.ways[number, first]:
+            joined = join_hop(joined, hop, rows[hop.source.alias])
+        return keep_equal(joined, part)
 
     def _evaluated(self, terms: Terms) -> pa.Table:
         schema = self.plan.part_schema.append(pa.field(names.WEIGHT, pa.int64()))
@@ -79,25 +104,34 @@ class PartRunner:
 
     # Inner joins
 
-    def _inner(self, terms: Terms, number: int, part: Select) -> None:
+    def _joined(self, number: int, part: Select) -> pa.Table:
         """One term per changed source: those before it after their change, those after it before theirs."""
         order = [source.alias for source in part.sources]
+        terms = [self._no_rows(part)]
         for place, source in enumerate(part.sources):
             delta = self._delta(source)
             if delta.num_rows == 0:
                 continue
-            rows = {source.alias: delta}
+            joined = named_columns(source.alias, delta)
             for hop in self.plan.ways[number, source.alias]:
                 after = order.index(hop.source.alias) < place
-                rows[hop.source.alias] = self._reach(hop, rows[hop.via], after=after)
-            terms.add(part, rows)
+                joined = join_hop(joined, hop, self._reach(hop, joined, after=after))
+            terms.append(keep_equal(joined, part).select(terms[0].column_names))
+        return pa.concat_tables(terms)
+
+    def _no_rows(self, part: Select) -> pa.Table:
+        tables = {source.alias: weighted_schema(self._shape(source)).empty_table() for source in part.sources}
+        columns = {
+            name: column for alias, t in tables.items() for name, column in _columns(named_columns(alias, t)).items()
+        }
+        return pa.table(columns)
 
     def _reach(self, hop: Hop, via: pa.Table, *, after: bool) -> pa.Table:
         """The rows of a hop's source that can meet the rows at hand."""
         shape = self._shape(hop.source)
         if hop.access is None:
             return self._whole(shape, after=after)
-        keys = pa.table([via[given] for given, _ in hop.pairs], names=[own for _, own in hop.pairs])
+        keys = pa.table([via[f"{hop.via}.{given}"] for given, _ in hop.pairs], names=[own for _, own in hop.pairs])
         return self.probe(shape, hop.access, distinct_keys(keys, shape.spec), after=after)
 
     def _whole(self, shape: Shape, *, after: bool) -> pa.Table:
@@ -129,13 +163,14 @@ class PartRunner:
     def _left(self, terms: Terms, number: int, part: Outer, left: pa.Table, right: pa.Table) -> None:
         to_right, to_left = self._hops(number, part)
         if left.num_rows:
-            terms.add(part, {part.left.alias: left, part.right.alias: self._reach(to_right, left, after=False)})
+            met = self._reach(to_right, named_columns(part.left.alias, left), after=False)
+            terms.add(part, {part.left.alias: left, part.right.alias: met})
         if right.num_rows:
-            touched = self._reach(to_left, right, after=True)
+            touched = self._reach(to_left, named_columns(part.right.alias, right), after=True)
             if touched.num_rows == 0:
                 return
             for after, sign in ((True, 1), (False, -1)):
-                met = self._reach(to_right, touched, after=after)
+                met = self._reach(to_right, named_columns(part.left.alias, touched), after=after)
                 terms.add(part, {part.left.alias: touched, part.right.alias: met}, sign)
 
     def _full(self, terms: Terms, number: int, part: Outer, left: pa.Table, right: pa.Table) -> None:
@@ -167,6 +202,60 @@ class PartRunner:
 
     def _hops(self, number: int, part: Outer) -> tuple[Hop, Hop]:
         return self.plan.ways[number, part.left.alias][0], self.plan.ways[number, part.right.alias][0]
+
+
+def named_columns(alias: str, rows: pa.Table) -> pa.Table:
+    """A source's rows with columns named `alias.column`; the weight keeps its name."""
+    return rows.rename_columns([name if name == names.WEIGHT else f"{alias}.{name}" for name in rows.column_names])
+
+
+def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    return dict(zip(table.column_names, table.columns, strict=True))
+
+
+def join_hop(joined: pa.Table, hop: Hop, rows: pa.Table) -> pa.Table:
+    """The rows at hand joined with those of a hop's source, weights multiplied. NULL equals nothing."""
+    right = named_columns(hop.source.alias, rows).rename_columns({names.WEIGHT: _OTHER})
+    if hop.access is None:
+        paired = _product(joined, right)
+    else:
+        left_keys = [f"{hop.via}.{given}" for given, _ in hop.pairs]
+        right_keys = [f"{hop.source.alias}.{own}" for _, own in hop.pairs]
+        paired = _equi_join(joined, right, left_keys, right_keys)
+    weight = pc.multiply(paired[names.WEIGHT], paired[_OTHER])
+    place = paired.column_names.index(names.WEIGHT)
+    return paired.set_column(place, names.WEIGHT, weight).drop_columns([_OTHER])
+
+
+_OTHER = "_vk_other"
+
+
+def _equi_join(left: pa.Table, right: pa.Table, left_keys: list[str], right_keys: list[str]) -> pa.Table:
+    """Row numbers are joined, on stored keys; then the rows are taken: so any column may ride along, nested ones too."""
+    keys = [f"k{i}" for i in range(len(left_keys))]
+    one, two = stored_keys(left, left_keys), stored_keys(right, right_keys)
+    one = one.append_column("l", pa.array(np.arange(left.num_rows)))
+    two = two.append_column("r", pa.array(np.arange(right.num_rows)))
+    pairs = one.join(two, keys, join_type="inner", use_threads=False)
+    return _beside(left.take(pairs["l"]), right.take(pairs["r"]))
+
+
+def _product(left: pa.Table, right: pa.Table) -> pa.Table:
+    lefts = np.repeat(np.arange(left.num_rows), right.num_rows)
+    rights = np.tile(np.arange(right.num_rows), left.num_rows)
+    return _beside(left.take(pa.array(lefts)), right.take(pa.array(rights)))
+
+
+def _beside(left: pa.Table, right: pa.Table) -> pa.Table:
+    return pa.table({**_columns(left), **_columns(right)})
+
+
+def keep_equal(joined: pa.Table, part: Select) -> pa.Table:
+    """What meets every equality of the part: a way through a ring of sources leaves one of them out."""
+    for edge in part.edges if len(part.edges) >= len(part.sources) else ():
+        one, two = (joined[f"{end.alias}.{end.name}"] for end in (edge.left, edge.right))
+        joined = joined.filter(pc.fill_null(pc.equal(one, two.cast(one.type, safe=False)), False))
+    return joined
 
 
 def _without_key(change: pa.Table, columns: Sequence[str]) -> pa.Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ from viewkeeper import names
 from viewkeeper.errors import SchemaError
 from viewkeeper.maintain.accumulators import Accumulators, accumulators
 from viewkeeper.maintain.delta.select import empty_inputs, part_sql
-from viewkeeper.sql.algebra import Aggregate, Block, Edge, NotIncremental, Outer, Output, Part, Source, Top
+from viewkeeper.sql.algebra import Aggregate, Block, Edge, NotIncremental, Outer, Output, Part, Select, Source, Top
 from viewkeeper.store.contract import Kind, TableSpec
 
 Typer = Callable[[str, Mapping[str, pa.Schema]], pa.Schema]
@@ -192,14 +192,10 @@ def _with_usable_edges(block: Block, inputs: Mapping[str, Shape]) -> Block:
             lost = next(edge for edge in part.edges if edge not in edges)
             text = f"{lost.left.alias}.{lost.left.name} = {lost.right.alias}.{lost.right.name}"
             raise NotIncremental(f"a join on {text}", "between different or inexact types has no delta rule")
-        parts.append(_replaced(part, edges))
+        lost_texts = tuple(edge.sql for edge in part.edges if edge not in edges)
+        conditions = (*part.conditions, *lost_texts) if isinstance(part, Select) else part.conditions
+        parts.append(replace(part, edges=edges, conditions=conditions))
     return Block(block.name, tuple(parts), block.top)
-
-
-def _replaced(part: Part, edges: tuple[Edge, ...]) -> Part:
-    from dataclasses import replace
-
-    return replace(part, edges=edges)
 
 
 # Tables

@@ -30,10 +30,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Edge:
-    """Two columns of different sources that must be equal."""
+    """Two columns of different sources that must be equal; `sql` says so."""
 
     left: Column
     right: Column
+    sql: str = ""
 
     def at(self, alias: str) -> Column | None:
         """This edge's end at a source."""
@@ -55,7 +56,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Select:
-    """Sources joined by equalities, then filtered (`conditions` has the equalities too), then projected."""
+    """Sources joined by equalities, then filtered by further conditions, then projected."""
 
     sources: tuple[Source, ...]
     edges: tuple[Edge, ...]

@@ -408,14 +408,16 @@ class _From:
         return Output(name, self.sql(node), self.place(node) if isinstance(node, exp.Column) else None)
 
     def part(self, outputs: tuple[Output, ...]) -> Part:
-        conditions = tuple(self.sql(condition) for condition in self.conditions)
         if self.outer is not None:
+            conditions = tuple(self.sql(condition) for condition in self.conditions)
             outer = self.outer
             return Outer(outer.side, outer.left, outer.right, outer.edges, outer.on, conditions, outputs)
         sources = tuple(self.sources)
         edges = self.edges(sources, self.conditions)
         self._refuse_unlinked(sources, edges)
-        return Select(sources, edges, conditions, outputs)
+        equalities = {edge.sql for edge in edges}
+        further = tuple(text for text in map(self.sql, self.conditions) if text not in equalities)
+        return Select(sources, edges, further, outputs)
 
     def edges(self, sources: Sequence[Source], conjuncts: Sequence[exp.Expression]) -> tuple[Edge, ...]:
         aliases = {source.alias for source in sources}
@@ -426,7 +428,7 @@ class _From:
             if len(columns) == 2:
                 left, right = self.place(columns[0]), self.place(columns[1])
                 if left.alias != right.alias and {left.alias, right.alias} <= aliases:
-                    found.append(Edge(left, right))
+                    found.append(Edge(left, right, self.sql(conjunct)))
         return tuple(found)
 
     def _refuse_unlinked(self, sources: Sequence[Source], edges: Sequence[Edge]) -> None:

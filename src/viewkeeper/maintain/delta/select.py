@@ -8,8 +8,9 @@ where ₀ is the state before this epoch and ₁ the one after it: the sources b
 change, those after it before theirs, so no pair of changes counts twice. A self-join is two sources over one table.
 
 Why it is sound: a row of the result has the product of its rows' weights as weight, and filters and projections look at
-one row at a time, so every term above is a sum over rows. Duplicates and deletes are weights; NULL keys are Spark's matter,
-for each term is evaluated by Spark with the query's own conditions.
+one row at a time, so every term above is a sum over rows. Duplicates and deletes are weights. Rows are joined on columns of
+one exact type, where equality of values is Spark's equality and NULL equals nothing; every other condition and every
+expression is the query's own, evaluated by Spark.
 
 Cost: the rows of B that can meet ΔA are found by probing B by its join columns, so a term reads what it joins. What is
 read may be more than what matches (a further condition decides), never less.
@@ -17,7 +18,7 @@ read may be more than what matches (a further condition decides), never less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -38,8 +39,26 @@ def part_sql(part: Part, table: Table, sign: int = 1) -> str:
     outputs = ", ".join(f"{output.sql} AS {quoted(output.name)}" for output in part.outputs)
     weight = f"{_weight(part)} * {sign}L AS {names.WEIGHT}"
     items = f"{outputs}, {weight}" if outputs else weight
-    where = f" WHERE {' AND '.join(f'({condition})' for condition in part.conditions)}" if part.conditions else ""
-    return f"SELECT {items} FROM {_from(part, table)}{where}"
+    conditions = [*(edge.sql for edge in part.edges), *part.conditions] if isinstance(part, Select) else part.conditions
+    return f"SELECT {items} FROM {_from(part, table)}{_where(conditions)}"
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return f" WHERE {' AND '.join(f'({condition})' for condition in conditions)}" if conditions else ""
+
+
+def joined_sql(part: Select, inputs: Mapping[str, Shape], table: str) -> str:
+    """A part over rows that are already joined on its edges, with columns `alias.column`.
+
+    Each source's columns become one struct of the source's name, so that the query's own `alias.column` finds them.
+    """
+    structs = []
+    for source in part.sources:
+        fields = ", ".join(f"{quoted(f'{source.alias}.{c}')} AS {quoted(c)}" for c in inputs[source.table].columns)
+        structs.append(f"struct({fields}) AS {source.alias}")
+    outputs = [f"{output.sql} AS {quoted(output.name)}" for output in part.outputs]
+    inner = f"SELECT {', '.join(structs)}, {names.WEIGHT} FROM {table}"
+    return f"SELECT {', '.join([*outputs, names.WEIGHT])} FROM ({inner}){_where(part.conditions)}"
 
 
 def _weight(part: Part) -> str:
@@ -65,16 +84,13 @@ def empty_inputs(inputs: Mapping[str, Shape]) -> dict[str, pa.Schema]:
 
 
 def is_plain(part: Part) -> bool:
-    """Whether the part only picks columns of one source: nothing for Spark to evaluate."""
+    """Whether the part only joins on its edges and picks columns: nothing for Spark to evaluate."""
     return (
-        isinstance(part, Select)
-        and len(part.sources) == 1
-        and not part.conditions
-        and all(output.column is not None for output in part.outputs)
+        isinstance(part, Select) and not part.conditions and all(output.column is not None for output in part.outputs)
     )
 
 
-def pick_columns(part: Part, change: pa.Table) -> pa.Table:
-    """A plain part of a change."""
-    columns = [change[output.column.name] for output in part.outputs if output.column is not None]
-    return pa.table([*columns, change[names.WEIGHT]], names=[*(o.name for o in part.outputs), names.WEIGHT])
+def pick_columns(part: Part, joined: pa.Table) -> pa.Table:
+    """A plain part of joined rows."""
+    columns = [joined[f"{o.column.alias}.{o.column.name}"] for o in part.outputs if o.column is not None]
+    return pa.table([*columns, joined[names.WEIGHT]], names=[*(o.name for o in part.outputs), names.WEIGHT])
