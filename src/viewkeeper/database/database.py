@@ -230,18 +230,25 @@ class Database:
     def _view_status(self, definition: Definition) -> ViewStatus:
         plan = self._catalog.plan(definition)
         committed = self._store.group(definition.group).committed
-        reports = [view for epoch in self.history(definition.name) for view in epoch.views if view.view == plan.name]
-        failure = self._catalog.failure(plan.name)
+        failure = self._catalog.failures().get(plan.name)
         return ViewStatus(
             plan.name,
             definition.group,
             plan.strategy.value,
             plan.reason,
             committed.epoch,
-            sum(self._waiting(table, committed.cut) for table in plan.tables),
-            reports[-1] if reports else None,
+            sum(self._waiting(table, committed.cut) for table in self._catalog.base_tables(plan)),
+            self._last_report(definition),
             None if failure is None else str(failure["error"]),
         )
+
+    def _last_report(self, definition: Definition) -> ViewReport | None:
+        """From the newest epoch back: nearly always it is in the first one that is looked at."""
+        for text in reversed(self._store.records(f"{HISTORY}{definition.group}/").values()):
+            found = next((view for view in EpochReport.of_text(text).views if view.view == definition.name), None)
+            if found is not None:
+                return found
+        return None
 
     def _waiting(self, table: str, cut: Cut) -> int:
         """Changes of a base table that the group has not seen."""

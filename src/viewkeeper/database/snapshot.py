@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 
 from viewkeeper.database.table import TableAt
@@ -9,7 +10,7 @@ from viewkeeper.database.view import ViewAt
 from viewkeeper.engine.catalog import ViewCatalog
 from viewkeeper.errors import NotFound
 from viewkeeper.maintain.plan import Shape
-from viewkeeper.store.contract import Kind, Positions, Store
+from viewkeeper.store.contract import GroupState, Kind, Positions, Store
 
 ATTEMPTS = 100
 """How often a snapshot is tried while tables are dropped under it."""
@@ -27,6 +28,16 @@ def _shapes_and_cut(store: Store, catalog: ViewCatalog) -> tuple[dict[str, Shape
     raise AssertionError("the last attempt returns or raises")
 
 
+def _cuts_of_one_reader(groups: Sequence[GroupState], tables: Iterable[str]) -> dict[str, Positions]:
+    """Where a group is in the tables that it alone reads."""
+    found: dict[str, Positions] = {}
+    for name in tables:
+        cuts = [state.committed.cut[name] for state in groups if name in state.committed.cut]
+        if len(cuts) == 1:
+            found[name] = cuts[0]
+    return found
+
+
 class Snapshot:
     """The database as it was when the snapshot was taken.
 
@@ -39,8 +50,7 @@ class Snapshot:
         self._store = store
         self._shapes, self._cut = _shapes_and_cut(store, catalog)
         groups = store.groups()
-        if len(groups) == 1:
-            self._cut |= {name: at for name, at in groups[0].committed.cut.items() if name in self._cut}
+        self._cut |= _cuts_of_one_reader(groups, self._cut)
         self._epochs = {state.name: state.committed.epoch for state in groups}
 
     def table(self, name: str) -> TableAt:

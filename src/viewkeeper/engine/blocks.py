@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +26,11 @@ from viewkeeper.sql.queries import quoted
 from viewkeeper.store.contract import Applied, Pick, TableSpec
 from viewkeeper.store.regions import regions_of
 
+PARALLEL_FROM = 20_000
+"""Rows from which regions are worked on side by side."""
+
+Answer = TypeVar("Answer")
+
 
 @dataclass
 class BlockRunner:
@@ -34,10 +42,12 @@ class BlockRunner:
 
     def follow(self) -> tuple[int, Applied]:
         """From the inputs' changes. How many part rows there were, and what it did to the block's table."""
-        rows = PartRunner(self.step, self.spark, self.plan).change()
+        parts = PartRunner(self.step, self.spark, self.plan)
+        rows = parts.change()
         if rows.num_rows == 0:
             return 0, Applied(0, 0, 0)
-        return rows.num_rows, self.apply(self.plan.shape.spec, self._desired(rows, from_scratch=False))
+        desired = self._desired(rows, from_scratch=False, added_up=parts.adds_up())
+        return rows.num_rows, self.apply(self.plan.shape.spec, desired)
 
     def rebuild(self, frames: Mapping[str, pa.Table]) -> tuple[int, Applied]:
         """From whole inputs: what is stored becomes what the query gives, whatever it was."""
@@ -47,13 +57,14 @@ class BlockRunner:
 
     # What the table is to become
 
-    def _desired(self, rows: pa.Table, *, from_scratch: bool) -> pa.Table:
+    def _desired(self, rows: pa.Table, *, from_scratch: bool, added_up: bool = False) -> pa.Table:
         spec = self.plan.shape.spec
         if isinstance(self.plan.block.top, Aggregate):
             assert self.plan.accumulators is not None
             return self._aggregate(self.plan.accumulators, rows, from_scratch=from_scratch)
-        change = consolidate(rows)
-        if names.COUNT not in spec.schema.names:
+        keyed = names.COUNT not in spec.schema.names
+        change = rows if keyed and (added_up or from_scratch) else consolidate(rows)
+        if keyed:
             return desired_rows(change.rename_columns([*self.plan.shape.columns, names.WEIGHT]), spec.schema, spec.key)
         return self._bag(
             spec, change.rename_columns([*self.plan.shape.columns, names.WEIGHT]), from_scratch=from_scratch
@@ -202,11 +213,23 @@ def apply_by_region(step: Step, spec: TableSpec, desired: pa.Table) -> Applied:
     if desired.num_rows == 0:
         return total
     regions = regions_of(spec, desired)
-    for region in np.unique(regions):
+
+    def apply_to(region: int) -> Applied:
         share = desired.filter(pa.array(regions == region)) if spec.regions > 1 else desired
-        done = step.store.apply(spec.name, int(region), share, step.epoch, step.term)
+        return step.store.apply(spec.name, region, share, step.epoch, step.term)
+
+    touched = [int(region) for region in np.unique(regions)]
+    for done in side_by_side(apply_to, touched, desired.num_rows):
         total = Applied(total.inserted + done.inserted, total.updated + done.updated, total.deleted + done.deleted)
     return total
+
+
+def side_by_side(action: Callable[[int], Answer], regions: Sequence[int], rows: int) -> list[Answer]:
+    """An action per region: in threads where there is much to do, since Arrow and the store leave the interpreter alone."""
+    if rows < PARALLEL_FROM or len(regions) < 2:
+        return [action(region) for region in regions]
+    with ThreadPoolExecutor(max_workers=min(len(regions), os.cpu_count() or 1)) as pool:
+        return list(pool.map(action, regions))
 
 
 def replace_rows(step: Step, spec: TableSpec, desired: pa.Table) -> Applied:

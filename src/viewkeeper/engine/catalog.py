@@ -35,6 +35,9 @@ class ViewCatalog:
         state = self.store.group(group)
         return [d for d in found if d.group == group and d.epoch > state.committed.epoch]
 
+    def names(self) -> set[str]:
+        return {definition.name for definition in self.definitions()}
+
     def definition(self, name: str) -> Definition:
         found = self.definitions()
         for definition in found:
@@ -71,11 +74,21 @@ class ViewCatalog:
         """The views that read a table or view."""
         return [d.name for d in self.definitions() if name in self.plan(d).tables]
 
+    def base_tables(self, plan: ViewPlan) -> list[str]:
+        """The tables under a view, also those under the views that it stands on."""
+        views = {definition.name: definition for definition in self.definitions()}
+        found: dict[str, None] = {}
+        for table in plan.tables:
+            below = self.base_tables(self.plan(views[table])) if table in views else [table]
+            found |= dict.fromkeys(below)
+        return list(found)
+
     # Failures
 
-    def failure(self, view: str) -> dict[str, Any] | None:
-        text = self.store.record(FAILURE + view)
-        return None if text is None else dict(json.loads(text))
+    def failures(self) -> dict[str, dict[str, Any]]:
+        """Why views stopped, by name; `epoch` is the one in which they did."""
+        found = self.store.records(FAILURE)
+        return {name.removeprefix(FAILURE): json.loads(text) for name, text in found.items()}
 
     def set_failure(self, view: str, failure: dict[str, Any] | None) -> None:
         self.store.put_record(FAILURE + view, None if failure is None else json.dumps(failure))

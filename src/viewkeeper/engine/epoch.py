@@ -15,7 +15,7 @@ from viewkeeper.engine.oracle import expanded
 from viewkeeper.engine.point import Step, weighted_rows
 from viewkeeper.engine.reports import ViewReport
 from viewkeeper.engine.spark import Spark
-from viewkeeper.errors import QueryFailed
+from viewkeeper.errors import Corrupt, QueryFailed
 from viewkeeper.maintain.delta.rows import as_desired, consolidate, without
 from viewkeeper.maintain.plan import Shape, Strategy, ViewPlan
 from viewkeeper.store.contract import Applied, TableSpec
@@ -49,7 +49,7 @@ class Epoch:
 
     def _view(self, plan: ViewPlan, rebuild: bool) -> ViewReport:
         started, actions = time.perf_counter(), self.spark.actions
-        failed_before = self.catalog.failure(plan.name) is not None
+        failed_before = self._failed_before(plan)
         strategy = plan.strategy.value
         error = None
         rows, done = 0, Applied(0, 0, 0)
@@ -65,16 +65,19 @@ class Epoch:
                 rows, done = self.rebuild(plan)
             else:
                 rows, done = self._follow(plan)
-            if failed_before:
-                self.catalog.set_failure(plan.name, None)
-        except QueryFailed as failure:
+        except (QueryFailed, Corrupt) as failure:
             error = str(failure)
             self._stop(plan, failure)
         seconds = time.perf_counter() - started
         jobs = self.spark.actions - actions
         return ViewReport(plan.name, strategy, rows, done.inserted, done.updated, done.deleted, seconds, jobs, error)
 
-    def _stop(self, plan: ViewPlan, failure: QueryFailed) -> None:
+    def _failed_before(self, plan: ViewPlan) -> bool:
+        """In an earlier epoch, not in a first run of this one: a second run must do what the first one did."""
+        failure = self.catalog.failures().get(plan.name)
+        return failure is not None and int(failure["epoch"]) < self.step.epoch
+
+    def _stop(self, plan: ViewPlan, failure: QueryFailed | Corrupt) -> None:
         """The view stays where it is, alone; the next refresh builds it anew."""
         self._stopped.add(plan.name)
         self._moved[plan.name] = False

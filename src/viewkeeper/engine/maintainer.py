@@ -17,7 +17,7 @@ from viewkeeper.errors import NameTaken, NotMaintainable
 from viewkeeper.maintain.definitions import PREFIX, Definition, RecordedTypes, plan_view
 from viewkeeper.maintain.plan import ViewPlan
 from viewkeeper.sql.queries import refuse_unrepeatable
-from viewkeeper.store.contract import Cut, GroupState, Kind, Lease, Store
+from viewkeeper.store.contract import Cut, GroupState, Kind, Lease, Store, TableSpec
 
 KEPT_HISTORY = 1_000
 """Epochs per group whose reports are kept."""
@@ -38,20 +38,32 @@ class Maintainer:
     def refresh(self, group: str) -> EpochReport:
         """Bring a group to a new cut. Nothing new: no epoch, no Spark."""
         started = time.perf_counter()
-        plans = self.catalog.plans(group)
-        state = self.store.group(group)
-        cut = self.store.cut(self._base_tables(plans))
-        failed = any(self.catalog.failure(plan.name) for plan in plans)
-        if state.running is None and not failed and _reaches(state.committed.cut, cut):
-            return EpochReport(group, None, state.committed.cut, "none", time.perf_counter() - started, 0)
+        if self._is_current(group):
+            return self._no_epoch(group, started)
         with self.leadership.of(group) as lease:
             self._clear_unborn(group, lease)
-            return self._epoch(group, cut, lease, started)
+            if self._is_current(group):
+                return self._no_epoch(group, started)
+            return self._epoch(group, lease, started)
 
-    def _epoch(self, group: str, cut: Cut, lease: Lease, started: float) -> EpochReport:
+    def _is_current(self, group: str) -> bool:
+        """Whether there is nothing to do: no change, no view to build anew, no epoch to finish."""
+        plans = self.catalog.plans(group)
+        state = self.store.group(group)
+        if state.running is not None or any(plan.name in self.catalog.failures() for plan in plans):
+            return False
+        cut = self.store.cut(self._base_tables(plans))
+        return all(state.committed.cut.get(table) == positions for table, positions in cut.items())
+
+    def _no_epoch(self, group: str, started: float) -> EpochReport:
+        cut = self.store.group(group).committed.cut
+        return EpochReport(group, None, cut, "none", time.perf_counter() - started, 0)
+
+    def _epoch(self, group: str, lease: Lease, started: float) -> EpochReport:
+        """The cut is taken by the leader: one that somebody took while he waited may be older than what is committed."""
         plans = self.catalog.plans(group)
         actions = self.spark.actions
-        record = self.store.begin(group, cut, lease.term)
+        record = self.store.begin(group, self.store.cut(self._base_tables(plans)), lease.term)
         state = self.store.group(group)
         step = self._step(state, lease)
         views = Epoch(step, self.spark, self.catalog, plans, self.catalog.shapes()).run()
@@ -68,6 +80,7 @@ class Maintainer:
     def _recorded(
         self, group: str, epoch: int, cut: Cut, views: Sequence[ViewReport], started: float, jobs: int
     ) -> EpochReport:
+        self._clear_failures(views)
         for view in views:
             self.progress(view)
         seconds = time.perf_counter() - started
@@ -75,6 +88,13 @@ class Maintainer:
         self.store.put_record(f"{HISTORY}{group}/{epoch:012d}", report.text())
         self.store.put_record(f"{HISTORY}{group}/{epoch - KEPT_HISTORY:012d}", None)
         return report
+
+    def _clear_failures(self, views: Sequence[ViewReport]) -> None:
+        """Only now: an epoch that is run again after a crash must find what it found the first time."""
+        failures = self.catalog.failures()
+        for view in views:
+            if view.error is None and view.view in failures:
+                self.catalog.set_failure(view.view, None)
 
     def _base_tables(self, plans: Sequence[ViewPlan]) -> list[str]:
         own = {plan.name for plan in plans}
@@ -85,17 +105,25 @@ class Maintainer:
     def create(self, definition: Definition) -> EpochReport:
         """Fill a new view in an epoch of its group, which moves the others along: all at one cut when it commits."""
         started = time.perf_counter()
-        self._check_new(definition)
+        refuse_unrepeatable(definition.query)
+        self._check_name(definition.name)
         self.store.create_group(definition.group)
         with self.leadership.of(definition.group) as lease:
             self._finish_running(definition.group, lease)
             return self._created(definition, lease, started)
 
-    def _check_new(self, definition: Definition) -> None:
-        refuse_unrepeatable(definition.query)
-        taken = {spec.name.lower() for spec in self.store.tables()}
-        if definition.name.lower() in taken:
-            raise NameTaken(f'table or view "{definition.name}" exists', hint="drop it first, or choose another name")
+    def _check_name(self, name: str) -> None:
+        """What a creation or a drop left when its process died does not hold the name."""
+        found = self._table_named(name)
+        if found is not None and found.group is not None and found.name not in self.catalog.names():
+            with self.leadership.of(found.group) as lease:
+                self._finish_running(found.group, lease)
+            found = self._table_named(name)
+        if found is not None:
+            raise _taken(found.name)
+
+    def _table_named(self, name: str) -> TableSpec | None:
+        return next((spec for spec in self.store.tables() if spec.name.lower() == name.lower()), None)
 
     def _created(self, definition: Definition, lease: Lease, started: float) -> EpochReport:
         shapes = self.catalog.shapes()
@@ -107,7 +135,9 @@ class Maintainer:
         actions = self.spark.actions
         record = self.store.begin(definition.group, self.store.cut(self._base_tables(plans)), lease.term)
         numbered = replace(definition, types=typer.known, epoch=record.epoch, number=self._next_number())
-        self.store.put_record(PREFIX + definition.name, numbered.text())
+        if not self.store.put_record(PREFIX + definition.name, numbered.text(), expected=None):
+            self.store.undo(definition.group, record.epoch, lease.term)
+            raise _taken(definition.name)
         try:
             new = self._make_tables(plan, others)
             step = self._step(self.store.group(definition.group), lease)
@@ -141,10 +171,7 @@ class Maintainer:
         """The view's table and the hidden ones that nobody has yet; the names of the new indexes."""
         there = block_tables(others)
         new = [spec for name, spec in block_tables([plan]).items() if name not in there]
-        existing = {spec.name for spec in self.store.tables()}
         for spec in [plan.shape.spec, *new]:
-            if spec.name in existing:
-                self.store.drop(spec.name)
             self.store.create(spec)
         indexes = {access.place for access in plan.indexes}
         return [spec.name for spec in new if spec.name in indexes]
@@ -161,11 +188,11 @@ class Maintainer:
             self._undo_creation(definition, lease)
 
     def _finish_running(self, group: str, lease: Lease) -> None:
-        """An epoch that a crash left is finished first, with its own cut."""
+        """What a crash left comes first: tables without a view go, and a running epoch is finished with its own cut."""
         self._clear_unborn(group, lease)
-        running = self.store.group(group).running
-        if running is not None:
-            self._epoch(group, running.cut, lease, time.perf_counter())
+        self._drop_unneeded(group)
+        if self.store.group(group).running is not None:
+            self._epoch(group, lease, time.perf_counter())
 
     # Removal
 
@@ -177,6 +204,15 @@ class Maintainer:
             self.store.put_record(PREFIX + definition.name, None)
             self.catalog.set_failure(definition.name, None)
             self._drop_unneeded(definition.group)
+            self._let_go(definition.group, lease)
+
+    def _let_go(self, group: str, lease: Lease) -> None:
+        """The cut keeps what the views that are left read, and no more: a log that nobody follows may be trimmed."""
+        read = self._base_tables(self.catalog.plans(group))
+        cut = self.store.group(group).committed.cut
+        if set(cut) != set(read):
+            record = self.store.begin(group, {table: cut[table] for table in read}, lease.term)
+            self.store.commit(group, record.epoch, lease.term)
 
     def _drop_unneeded(self, group: str) -> None:
         plans = self.catalog.plans(group)
@@ -218,5 +254,5 @@ class Maintainer:
             return view
 
 
-def _reaches(committed: Cut, cut: Cut) -> bool:
-    return all(committed.get(table) == positions for table, positions in cut.items())
+def _taken(name: str) -> NameTaken:
+    return NameTaken(f'table or view "{name}" exists', hint="drop it first, or choose another name")

@@ -67,6 +67,17 @@ class PartRunner:
                 terms.add_joined(part, self.plan.inputs, joined)
         return pa.concat_tables([*plain, self._evaluated(terms)])
 
+    def adds_up(self) -> bool:
+        """Whether the change has at most one row that left and one that came under each key of the sources.
+
+        So it is if one source of one inner join has changed: its rows have changed once each. Changes of two sources
+        meet in rows that one term brings and another takes away again.
+        """
+        parts = self.plan.block.parts
+        if len(parts) > 1 or isinstance(parts[0], Outer):
+            return False
+        return sum(1 for source in parts[0].sources if self._delta(source).num_rows) <= 1
+
     def everything(self, frames: Mapping[str, pa.Table]) -> pa.Table:
         """The parts' rows over whole inputs, by table name: what the block is from scratch."""
         terms = Terms()

@@ -55,21 +55,30 @@ def sum_by(
 
 
 def without(table: pa.Table, others: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """The rows of `table` whose `columns` no row of `others` has."""
+    """The rows of `table` whose `columns` no row of `others` has. NULL equals NULL here."""
     if others.num_rows == 0 or table.num_rows == 0:
         return table
-    left = stored_keys(table, columns)
+    left, right = _null_safe(stored_keys(table, columns), stored_keys(others, columns))
+    keys = left.column_names
     numbered = left.append_column("n", pa.array(np.arange(table.num_rows)))
-    marked = stored_keys(others, columns).append_column("m", pa.repeat(pa.scalar(1), others.num_rows))
-    both = pa.concat_tables(
-        [
-            numbered.append_column("m", pa.repeat(pa.scalar(0), table.num_rows)),
-            marked.add_column(left.num_columns, "n", pa.nulls(others.num_rows, pa.int64())),
-        ]
+    return table.take(numbered.join(right, keys, join_type="left anti", use_threads=False)["n"])
+
+
+def _null_safe(left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Arrow's join says that NULL equals nothing: so a column with NULLs becomes a flag and a value."""
+    for name in left.column_names:
+        if left[name].null_count or right[name].null_count:
+            left, right = _flagged(left, name), _flagged(right, name)
+    return left, right
+
+
+def _flagged(table: pa.Table, name: str) -> pa.Table:
+    column = table[name]
+    filled = pc.fill_null(
+        column, 0 if pa.types.is_integer(column.type) else pa.scalar("", pa.string()).cast(column.type)
     )
-    folded = both.group_by(left.column_names, use_threads=False).aggregate([("m", "max"), ("n", "list")])
-    lonely = folded.filter(pc.equal(folded["m_max"], 0))["n_list"].combine_chunks().flatten()
-    return table.take(lonely.sort())
+    place = table.column_names.index(name)
+    return table.set_column(place, name, filled).append_column(f"{name}_null", column.is_null())
 
 
 def as_desired(rows: pa.Table, gone: pa.Table, schema: pa.Schema) -> pa.Table:
