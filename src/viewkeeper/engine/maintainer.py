@@ -50,7 +50,8 @@ class Maintainer:
         """Whether there is nothing to do: no change, no view to build anew, no epoch to finish."""
         plans = self.catalog.plans(group)
         state = self.store.group(group)
-        if state.running is not None or any(plan.name in self.catalog.failures() for plan in plans):
+        failures = self.catalog.failures()
+        if state.running is not None or any(plan.name in failures for plan in plans):
             return False
         cut = self.store.cut(self._base_tables(plans))
         return all(state.committed.cut.get(table) == positions for table, positions in cut.items())

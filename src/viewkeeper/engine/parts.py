@@ -96,7 +96,7 @@ class PartRunner:
         number = self.plan.block.parts.index(part)
         for hop in self.plan.ways[number, first]:
             joined = join_hop(joined, hop, rows[hop.source.alias])
-        return keep_equal(joined, part)
+        return keep_equal(joined, part, self.plan.ways[number, first])
 
     def _evaluated(self, terms: Terms) -> pa.Table:
         schema = self.plan.part_schema.append(pa.field(names.WEIGHT, pa.int64()))
@@ -124,10 +124,11 @@ class PartRunner:
             if delta.num_rows == 0:
                 continue
             joined = named_columns(source.alias, delta)
-            for hop in self.plan.ways[number, source.alias]:
+            way = self.plan.ways[number, source.alias]
+            for hop in way:
                 after = order.index(hop.source.alias) < place
                 joined = join_hop(joined, hop, self._reach(hop, joined, after=after))
-            terms.append(keep_equal(joined, part).select(terms[0].column_names))
+            terms.append(keep_equal(joined, part, way).select(terms[0].column_names))
         return pa.concat_tables(terms)
 
     def _no_rows(self, part: Select) -> pa.Table:
@@ -196,8 +197,9 @@ class PartRunner:
             lefts = self.probe(self._shape(part.left), to_left.access, left_keys, after=after)
             rights = self.probe(self._shape(part.right), to_right.access, keys, after=after)
             terms.add(part, {part.left.alias: lefts, part.right.alias: rights}, sign)
-        lonely_left = _without_key(left, [given for given, _ in to_right.pairs])
-        lonely_right = _without_key(right, [own for _, own in to_right.pairs])
+        spec = self._shape(part.right).spec
+        lonely_left = _without_key(left, {given: spec.schema.field(own).type for given, own in to_right.pairs})
+        lonely_right = _without_key(right, {own: spec.schema.field(own).type for _, own in to_right.pairs})
         for one, other in ((lonely_left, right.slice(0, 0)), (left.slice(0, 0), lonely_right)):
             if one.num_rows or other.num_rows:
                 terms.add(part, {part.left.alias: one, part.right.alias: other})
@@ -261,32 +263,40 @@ def _beside(left: pa.Table, right: pa.Table) -> pa.Table:
     return pa.table({**_columns(left), **_columns(right)})
 
 
-def keep_equal(joined: pa.Table, part: Select) -> pa.Table:
-    """What meets every equality of the part: a way through a ring of sources leaves one of them out."""
-    for edge in part.edges if len(part.edges) >= len(part.sources) else ():
-        one, two = (joined[f"{end.alias}.{end.name}"] for end in (edge.left, edge.right))
-        joined = joined.filter(pc.fill_null(pc.equal(one, two.cast(one.type, safe=False)), False))
+def keep_equal(joined: pa.Table, part: Select, way: Sequence[Hop]) -> pa.Table:
+    """What meets the equalities that the way did not use: one of a ring of sources, or a second one of a column."""
+    used = {frozenset([(h.via, given), (h.source.alias, own)]) for h in way for given, own in h.pairs}
+    for edge in part.edges:
+        ends = [(end.alias, end.name) for end in (edge.left, edge.right)]
+        if frozenset(ends) not in used:
+            one, two = (joined[f"{alias}.{name}"] for alias, name in ends)
+            joined = joined.filter(pc.fill_null(pc.equal(one, two), False))
     return joined
 
 
-def _without_key(change: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Rows with a NULL among their join columns: they match nothing."""
-    mask = None
-    for name in columns:
-        null = change[name].is_null()
-        mask = null if mask is None else pc.or_(mask, null)
+def _without_key(change: pa.Table, kinds: Mapping[str, pa.DataType]) -> pa.Table:
+    """Rows that match nothing: with a NULL among their join columns, or a number that the other side's type cannot hold."""
+    mask = pa.array(np.zeros(change.num_rows, dtype=bool))
+    for name, kind in kinds.items():
+        mask = pc.or_(mask, pc.invert(_can_match(change[name], kind)))
     return change.filter(mask)
+
+
+def _can_match(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Whether there can be an equal value of that type."""
+    if column.type == kind:
+        return column.is_valid()
+    low, high = -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1
+    numbers = column.cast(pa.int64())
+    return pc.fill_null(pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high)), False)
 
 
 def distinct_keys(keys: pa.Table, spec: TableSpec) -> pa.Table:
     """Each key once, as the type of the table's column, without those that can match nothing: NULLs, and numbers too wide."""
     for name in keys.column_names:
-        keys = keys.filter(keys[name].is_valid())
         wanted = spec.schema.field(name).type
+        keys = keys.filter(_can_match(keys[name], wanted))
         if keys[name].type != wanted:
-            low, high = -(2 ** (wanted.bit_width - 1)), 2 ** (wanted.bit_width - 1) - 1
-            numbers = keys[name].cast(pa.int64())
-            keys = keys.filter(pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high)))
             keys = keys.set_column(keys.column_names.index(name), name, keys[name].cast(wanted))
     if keys.num_rows == 0:
         return keys

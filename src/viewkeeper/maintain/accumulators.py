@@ -144,8 +144,7 @@ def _value_index(
     value = pa.field(names.VALUE, part_schema.field(argument).type)
     schema = pa.schema([*(field.with_nullable(True) for field in groups), value, pa.field(names.COUNT, pa.int64())])
     by = tuple(field.name for field in groups)
-    prefix = "" if block.startswith(names.RESERVED_PREFIX) else names.RESERVED_PREFIX
-    name = f"{prefix}{block}_values_{argument}"
+    name = f"{names.RESERVED_PREFIX}values_{block}_{argument}"
     return TableSpec(name, schema, (*by, names.VALUE), by, regions, Kind.INDEX, group)
 
 

@@ -7,6 +7,7 @@ The types that Spark gave when the view was made are kept with it, so that a pla
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -52,17 +53,28 @@ class Definition:
 
 @dataclass
 class RecordedTypes:
-    """A typer that remembers: asks Spark once, and later answers by itself."""
+    """A typer that remembers: asks Spark once, and later answers by itself.
+
+    What is asked is the text and the types of what it reads: two blocks of a view may have one text over other types.
+    """
 
     known: dict[str, str]
     ask: Typer | None = None
 
     def __call__(self, sql: str, tables: Mapping[str, pa.Schema]) -> pa.Schema:
-        if sql not in self.known:
+        question = _question(sql, tables)
+        if question not in self.known:
             if self.ask is None:
                 raise LookupError(f"no recorded types for {sql}")
-            self.known[sql] = base64.b64encode(self.ask(sql, tables).serialize().to_pybytes()).decode()
-        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.known[sql])))
+            self.known[question] = base64.b64encode(self.ask(sql, tables).serialize().to_pybytes()).decode()
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.known[question])))
+
+
+def _question(sql: str, tables: Mapping[str, pa.Schema]) -> str:
+    types = hashlib.sha256()
+    for name, schema in sorted(tables.items()):
+        types.update(f"{name}: {[(field.name, str(field.type)) for field in schema]}\n".encode())
+    return f"{sql} -- {types.hexdigest()[:16]}"
 
 
 def plan_view(definition: Definition, shapes: Mapping[str, Shape], typer: Typer) -> ViewPlan:

@@ -17,7 +17,8 @@ from viewkeeper import names
 from viewkeeper.errors import SchemaError
 from viewkeeper.maintain.accumulators import Accumulators, accumulators
 from viewkeeper.maintain.delta.select import empty_inputs, part_sql
-from viewkeeper.sql.algebra import Aggregate, Block, Edge, NotIncremental, Outer, Output, Part, Select, Source, Top
+from viewkeeper.sql.algebra import Aggregate, Block, Edge, NotIncremental, Outer, Output, Part, Select, Side, Source, Top
+from viewkeeper.sql.queries import quoted
 from viewkeeper.store.contract import Kind, TableSpec
 
 Typer = Callable[[str, Mapping[str, pa.Schema]], pa.Schema]
@@ -215,6 +216,8 @@ def _kept_key(block: Block, inputs: Mapping[str, Shape]) -> tuple[str, ...] | No
     if len(block.parts) != 1:
         return None
     part = block.parts[0]
+    if isinstance(part, Outer) and part.side is Side.FULL and not _told_apart(part, inputs):
+        return None
     found: list[str] = []
     for source in part.sources:
         shape = inputs[source.table]
@@ -226,6 +229,14 @@ def _kept_key(block: Block, inputs: Mapping[str, Shape]) -> tuple[str, ...] | No
                 return None
             found.append(output)
     return tuple(dict.fromkeys(found))
+
+
+def _told_apart(part: Outer, inputs: Mapping[str, Shape]) -> bool:
+    """Whether a full join's keys are unique: a padded NULL may be a key of the other side too, but in base tables it is none.
+
+    Two views by a NULL group each, joined on that group: both rows are padded, and both have the key (NULL, NULL).
+    """
+    return any(inputs[source.table].spec.kind is Kind.BASE for source in part.sources)
 
 
 def _showing(outputs: Sequence[Output], alias: str, column: str) -> str | None:
@@ -301,14 +312,15 @@ def _ways(part: Part, start: Source, inputs: Mapping[str, Shape], wishes: Wishes
 def _next_hop(
     part: Part, reached: Sequence[str], rest: Sequence[Source]
 ) -> tuple[Source, str, tuple[tuple[str, str], ...]]:
+    """The next source, from where, and by which columns: each column of either once, so that the way back is the same."""
     for source in rest:
         for via in reached:
             pairs: dict[str, str] = {}
             for edge in part.edges:
                 here = edge.at(via)
                 there = edge.at(source.alias)
-                if here is not None and there is not None:
-                    pairs.setdefault(there.name, here.name)
+                if here and there and there.name not in pairs and here.name not in pairs.values():
+                    pairs[there.name] = here.name
             if pairs:
                 return source, via, tuple((given, own) for own, given in pairs.items())
     return rest[0], reached[0], ()
@@ -326,7 +338,7 @@ def _access(shape: Shape, columns: tuple[str, ...], wishes: Wishes) -> Access:
     if shape.counted:
         kept.append(names.COUNT)
     schema = pa.schema([spec.schema.field(name).with_nullable(True) for name in kept])
-    name = f"{names.RESERVED_PREFIX}index_{spec.name}_by_{'_'.join(ordered)}_{_mark(wishes.group)}"
+    name = f"{names.RESERVED_PREFIX}index_{spec.name}({','.join(map(quoted, ordered))})_{_mark(wishes.group)}"
     return Access(spec.name, ordered, TableSpec(name, schema, key, ordered, wishes.regions, Kind.INDEX, wishes.group))
 
 

@@ -152,7 +152,15 @@ class _Compiler:
     # Queries
 
     def query(self, tree: exp.Expression, names: list[str]) -> tuple[tuple[Part, ...], Top | Aggregate]:
-        self._take_ctes(tree)
+        """What a query is made of. The names that its WITH gives end with it."""
+        outside = dict(self.ctes)
+        try:
+            self._take_ctes(tree)
+            return self._query(tree, names)
+        finally:
+            self.ctes = outside
+
+    def _query(self, tree: exp.Expression, names: list[str]) -> tuple[tuple[Part, ...], Top | Aggregate]:
         _refuse_clauses(tree)
         if isinstance(tree, exp.Subquery):
             return self.query(tree.this, names)
@@ -399,7 +407,7 @@ class _From:
         def move(inner: exp.Expression) -> exp.Expression:
             if isinstance(inner, exp.Column):
                 place = self.place(inner)
-                return exp.column(exp.to_identifier(place.name, quoted=True), exp.to_identifier(place.alias))
+                return exp.column(exp.to_identifier(place.name, quoted=True), exp.to_identifier(place.alias, quoted=True))
             return inner
 
         return node.copy().transform(move).sql(DIALECT)

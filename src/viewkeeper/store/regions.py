@@ -15,7 +15,8 @@ each row to its region without asking Python:
 | TIMESTAMP_NTZ | microseconds since 1970-01-01 00:00 | `timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01', c)` |
 | NULL | one NUL character | `coalesce(..., '\\0')` |
 
-Columns are joined by U+001F. FLOAT and DOUBLE, which only hidden tables have in a key, use Python's hexadecimal form.
+Columns are joined by U+001F. FLOAT and DOUBLE, which only maintained tables have in a key, use Python's hexadecimal
+form, and nested values, likewise, their stored one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper.store.contract import TableSpec
-from viewkeeper.store.encoding import from_python
+from viewkeeper.store.encoding import codec, from_python
 
 SEPARATOR = "\x1f"
 NULL_TEXT = "\x00"
@@ -79,6 +80,8 @@ def _text(column: pa.Array) -> pa.Array:
         return _by_row(column, lambda value: value.hex().upper())
     if pa.types.is_floating(kind):
         return _by_row(column, float.hex)
+    if pa.types.is_nested(kind):
+        return codec(kind).encode(column)
     return column.cast(pa.string())
 
 

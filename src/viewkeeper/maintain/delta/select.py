@@ -55,7 +55,7 @@ def joined_sql(part: Select, inputs: Mapping[str, Shape], table: str) -> str:
     structs = []
     for source in part.sources:
         fields = ", ".join(f"{quoted(f'{source.alias}.{c}')} AS {quoted(c)}" for c in inputs[source.table].columns)
-        structs.append(f"struct({fields}) AS {source.alias}")
+        structs.append(f"struct({fields}) AS {quoted(source.alias)}")
     outputs = [f"{output.sql} AS {quoted(output.name)}" for output in part.outputs]
     inner = f"SELECT {', '.join(structs)}, {names.WEIGHT} FROM {table}"
     return f"SELECT {', '.join([*outputs, names.WEIGHT])} FROM ({inner}){_where(part.conditions)}"
@@ -64,18 +64,19 @@ def joined_sql(part: Select, inputs: Mapping[str, Shape], table: str) -> str:
 def _weight(part: Part) -> str:
     match part:
         case Select(sources):
-            return " * ".join(f"{source.alias}.{names.WEIGHT}" for source in sources)
+            return " * ".join(f"{quoted(source.alias)}.{names.WEIGHT}" for source in sources)
         case Outer(_, left, right):
-            return " * ".join(f"coalesce({source.alias}.{names.WEIGHT}, 1L)" for source in (left, right))
+            return " * ".join(f"coalesce({quoted(source.alias)}.{names.WEIGHT}, 1L)" for source in (left, right))
 
 
 def _from(part: Part, table: Table) -> str:
     match part:
         case Select(sources):
-            return " CROSS JOIN ".join(f"{table(source)} AS {source.alias}" for source in sources)
+            return " CROSS JOIN ".join(f"{table(source)} AS {quoted(source.alias)}" for source in sources)
         case Outer(side, left, right, _, on):
             word = "LEFT" if side is Side.LEFT else "FULL"
-            return f"{table(left)} AS {left.alias} {word} JOIN {table(right)} AS {right.alias} ON {on}"
+            one, two = (f"{table(source)} AS {quoted(source.alias)}" for source in (left, right))
+            return f"{one} {word} JOIN {two} ON {on}"
 
 
 def empty_inputs(inputs: Mapping[str, Shape]) -> dict[str, pa.Schema]:
