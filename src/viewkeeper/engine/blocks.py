@@ -19,9 +19,9 @@ from viewkeeper.engine.spark import Spark
 from viewkeeper.errors import Corrupt
 from viewkeeper.maintain.accumulators import EXTREMES, Accumulators
 from viewkeeper.maintain.delta import aggregate, extremes
-from viewkeeper.maintain.delta.rows import as_desired, consolidate, desired_rows, without
-from viewkeeper.maintain.plan import BlockPlan
-from viewkeeper.sql.algebra import Aggregate, Function
+from viewkeeper.maintain.delta.rows import as_desired, consolidate, desired_rows, one_zero, without
+from viewkeeper.maintain.plan import BlockPlan, group_columns
+from viewkeeper.sql.algebra import Aggregate, Function, Top
 from viewkeeper.sql.queries import quoted
 from viewkeeper.store.contract import Applied, Pick, TableSpec
 from viewkeeper.store.regions import regions_of
@@ -61,7 +61,10 @@ class BlockRunner:
         spec = self.plan.shape.spec
         if isinstance(self.plan.block.top, Aggregate):
             assert self.plan.accumulators is not None
-            return self._aggregate(self.plan.accumulators, rows, from_scratch=from_scratch)
+            groups = self.plan.accumulators.top.groups
+            return self._aggregate(self.plan.accumulators, one_zero(rows, groups), from_scratch=from_scratch)
+        if self.plan.block.top is Top.DISTINCT:
+            rows = one_zero(rows, self.plan.part_schema.names)
         keyed = names.COUNT not in spec.schema.names
         change = rows if keyed and (added_up or from_scratch) else consolidate(rows)
         if keyed:
@@ -113,11 +116,8 @@ class BlockRunner:
 
     def _groups_in_key_order(self, kept: Accumulators) -> list[str]:
         """The group of each key column."""
-        shown = {output.column.name: output.name for output in reversed(kept.top.outputs) if output.column is not None}
-        names_ = {
-            shown.get(group, f"{names.GROUP}{number}"): group for number, group in enumerate(kept.top.groups)
-        } or {names.WHOLE: names.WHOLE}
-        return [names_[column] for column in self.plan.shape.spec.key]
+        groups = {column: group for group, column in group_columns(kept.top).items()} or {names.WHOLE: names.WHOLE}
+        return [groups[column] for column in self.plan.shape.spec.key]
 
     def _values(
         self, kept: Accumulators, argument: str, rows: pa.Table, folded: pa.Table, *, from_scratch: bool

@@ -18,6 +18,10 @@ from viewkeeper.maintain.plan import Access, BlockPlan, Hop, Shape
 from viewkeeper.sql.algebra import Outer, Part, Select, Side, Source
 from viewkeeper.store.contract import Positions, TableSpec
 
+WHOLE_FROM = 20_000
+WHOLE_BYTES = 64 << 20
+"""So many rows to be met, and a table no larger than this: reading it whole is cheaper than probing it."""
+
 
 @dataclass
 class Terms:
@@ -51,6 +55,7 @@ class PartRunner:
     step: Step
     spark: Spark
     plan: BlockPlan
+    _wholes: dict[tuple[str, bool], pa.Table] = field(default_factory=dict)
 
     def change(self) -> pa.Table:
         """The parts' weighted rows that come and go, equal rows not necessarily added up."""
@@ -62,7 +67,7 @@ class PartRunner:
                 continue
             joined = self._joined(number, part)
             if is_plain(part):
-                plain.append(self._typed(pick_columns(part, joined)))
+                plain.append(self.typed(pick_columns(part, joined)))
             else:
                 terms.add_joined(part, self.plan.inputs, joined)
         return pa.concat_tables([*plain, self._evaluated(terms)])
@@ -85,7 +90,7 @@ class PartRunner:
         for part in self.plan.block.parts:
             rows = {source.alias: frames[source.table] for source in part.sources}
             if isinstance(part, Select) and is_plain(part):
-                plain.append(self._typed(pick_columns(part, self._join_all(part, rows))))
+                plain.append(self.typed(pick_columns(part, self._join_all(part, rows))))
             else:
                 terms.add(part, rows)
         return pa.concat_tables([*plain, self._evaluated(terms)])
@@ -104,7 +109,7 @@ class PartRunner:
             return schema.empty_table()
         return self.spark.run(" UNION ALL ".join(terms.texts), terms.tables, schema)
 
-    def _typed(self, rows: pa.Table) -> pa.Table:
+    def typed(self, rows: pa.Table) -> pa.Table:
         return rows.cast(self.plan.part_schema.append(pa.field(names.WEIGHT, pa.int64())))
 
     def _shape(self, source: Source) -> Shape:
@@ -117,21 +122,27 @@ class PartRunner:
 
     def _joined(self, number: int, part: Select) -> pa.Table:
         """One term per changed source: those before it after their change, those after it before theirs."""
-        order = [source.alias for source in part.sources]
-        terms = [self._no_rows(part)]
-        for place, source in enumerate(part.sources):
+        terms = [self.no_rows(part)]
+        for source in part.sources:
             delta = self._delta(source)
-            if delta.num_rows == 0:
-                continue
-            joined = named_columns(source.alias, delta)
-            way = self.plan.ways[number, source.alias]
-            for hop in way:
-                after = order.index(hop.source.alias) < place
-                joined = join_hop(joined, hop, self._reach(hop, joined, after=after))
-            terms.append(keep_equal(joined, part, way).select(terms[0].column_names))
+            if delta.num_rows:
+                terms.append(self.term(number, part, source, delta))
         return pa.concat_tables(terms)
 
-    def _no_rows(self, part: Select) -> pa.Table:
+    def term(self, number: int, part: Select, source: Source, rows: pa.Table, *, all_after: bool = False) -> pa.Table:
+        """Rows of one source joined with what the others have for them, in columns `alias.column`.
+
+        With `all_after` the others are all seen after the epoch: that is how a block is filled from one source's rows.
+        """
+        order = [other.alias for other in part.sources]
+        way = self.plan.ways[number, source.alias]
+        joined = named_columns(source.alias, rows)
+        for hop in way:
+            after = all_after or order.index(hop.source.alias) < order.index(source.alias)
+            joined = join_hop(joined, hop, self._reach(hop, joined, after=after))
+        return keep_equal(joined, part, way).select(self.no_rows(part).column_names)
+
+    def no_rows(self, part: Select) -> pa.Table:
         tables = {source.alias: weighted_schema(self._shape(source)).empty_table() for source in part.sources}
         columns = {
             name: column for alias, t in tables.items() for name, column in _columns(named_columns(alias, t)).items()
@@ -141,15 +152,18 @@ class PartRunner:
     def _reach(self, hop: Hop, via: pa.Table, *, after: bool) -> pa.Table:
         """The rows of a hop's source that can meet the rows at hand."""
         shape = self._shape(hop.source)
-        if hop.access is None:
+        if hop.access is None or (via.num_rows >= WHOLE_FROM and self.step.store.size(shape.spec.name) < WHOLE_BYTES):
             return self._whole(shape, after=after)
         keys = pa.table([via[f"{hop.via}.{given}"] for given, _ in hop.pairs], names=[own for _, own in hop.pairs])
         return self.probe(shape, hop.access, distinct_keys(keys, shape.spec), after=after)
 
     def _whole(self, shape: Shape, *, after: bool) -> pa.Table:
-        at = self._positions(shape.spec, after=after)
-        columns = [*shape.columns, *((names.COUNT,) if shape.counted else ())]
-        return weighted_rows(shape, self.step.store.scan(shape.spec.name, columns=columns, at=at))
+        place = (shape.spec.name, after)
+        if place not in self._wholes:
+            columns = [*shape.columns, *((names.COUNT,) if shape.counted else ())]
+            rows = self.step.store.scan(shape.spec.name, columns=columns, at=self._positions(shape.spec, after=after))
+            self._wholes[place] = weighted_rows(shape, rows)
+        return self._wholes[place]
 
     def probe(self, shape: Shape, access: Access, keys: pa.Table, *, after: bool) -> pa.Table:
         if keys.num_rows == 0:

@@ -46,25 +46,40 @@ class Step:
         return self.changes[spec.name]
 
     def _log(self, spec: TableSpec) -> pa.Table:
-        batches = list(self._log_batches(spec))
+        batches = [batch for region in range(spec.regions) for batch in self._log_batches(spec, region)]
         return pa.Table.from_batches(batches, schema=positioned_log_schema(spec))
 
-    def _log_batches(self, spec: TableSpec) -> Iterator[pa.RecordBatch]:
-        for region, (after, upto) in enumerate(zip(self.at_start(spec), self.at_end(spec), strict=True)):
-            if after < upto:
-                yield from self.store.log(spec.name, region, after, upto)
+    def _log_batches(self, spec: TableSpec, region: int) -> Iterator[pa.RecordBatch]:
+        after, upto = self.at_start(spec)[region], self.at_end(spec)[region]
+        if after < upto:
+            yield from self.store.log(spec.name, region, after, upto)
+
+    def region_images(self, spec: TableSpec, region: int) -> tuple[pa.Table, pa.Table]:
+        """The same for one region alone: a row's changes are all in one."""
+        batches = list(self._log_batches(spec, region))
+        return _images(spec, pa.Table.from_batches(batches, schema=positioned_log_schema(spec)))
+
+    def size(self, spec: TableSpec) -> int:
+        """How many changes the log has for this epoch, without reading them."""
+        return self.store.backlog(spec.name, self.at_start(spec), self.at_end(spec))
 
     def change(self, shape: Shape) -> pa.Table:
         """The change of a table as queries see it: visible columns and weight, equal rows added up."""
-        before, after = self.images(shape.spec)
-        parts = [_weighted(shape, before, -1), _weighted(shape, after, 1)]
-        change = pa.concat_tables(parts)
-        hidden = len(shape.columns) < len(shape.spec.schema)
-        return consolidate(change) if hidden else change
+        return _as_change(shape, *self.images(shape.spec))
+
+    def region_change(self, shape: Shape, region: int) -> pa.Table:
+        """The same for one region alone."""
+        return _as_change(shape, *self.region_images(shape.spec, region))
 
     def forget(self, table: str) -> None:
         """A table was applied to: its log has more now."""
         self.changes.pop(table, None)
+
+
+def _as_change(shape: Shape, before: pa.Table, after: pa.Table) -> pa.Table:
+    change = pa.concat_tables([_weighted(shape, before, -1), _weighted(shape, after, 1)])
+    hidden = len(shape.columns) < len(shape.spec.schema)
+    return consolidate(change) if hidden else change
 
 
 def _weighted(shape: Shape, rows: pa.Table, sign: int) -> pa.Table:

@@ -17,7 +17,7 @@ but its row. The value index is a bag of (group, value): the least value of a gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -70,9 +70,19 @@ class Accumulators:
 
 
 def accumulators(
-    block: str, top: Aggregate, part_schema: pa.Schema, group: str, regions: int, typer: Typer
+    block: str,
+    top: Aggregate,
+    order: Sequence[str],
+    part_schema: pa.Schema,
+    group: str,
+    regions: int,
+    typer: Typer,
 ) -> Accumulators:
-    """The state that an aggregate needs, with the types that Spark gives its calls and outputs."""
+    """The state that an aggregate needs, with the types that Spark gives its calls and outputs.
+
+    `order` is the groups in the order of the table's key: value indexes have it too, so that a group's values are in the
+    region of the same number as its row, and one task owns both.
+    """
     for call in top.calls:
         _refuse_inexact(call, part_schema)
     call_schema = _call_schema(top, part_schema, typer)
@@ -82,7 +92,7 @@ def accumulators(
         functions = {call.function for call in top.calls if call.argument == argument}
         fields += _argument_fields(argument, functions, part_schema.field(argument).type)
         if functions & set(INDEXED):
-            indexes[argument] = _value_index(block, top, argument, part_schema, group, regions)
+            indexes[argument] = _value_index(block, order, argument, part_schema, group, regions)
     output_schema = _output_schema(top, part_schema, call_schema, typer)
     return Accumulators(top, part_schema, pa.schema(fields), call_schema, output_schema, indexes)
 
@@ -106,7 +116,7 @@ def _argument_fields(argument: str, functions: set[Function], kind: pa.DataType)
     if functions - set(INDEXED):
         fields.append(pa.field(names.NON_NULL + argument, pa.int64()))
     if functions & {Function.SUM, Function.AVG, *VARIANCES}:
-        fields += _sum_fields(argument, kind)
+        fields += _sum_fields(argument, kind, wide=bool(functions & {Function.AVG, *VARIANCES}))
     if functions & set(VARIANCES):
         scale = 2 * kind.scale if pa.types.is_decimal(kind) else 0
         fields.append(pa.field(names.SQUARES + argument, pa.decimal128(38, scale)))
@@ -117,9 +127,11 @@ def _argument_fields(argument: str, functions: set[Function], kind: pa.DataType)
     return fields
 
 
-def _sum_fields(argument: str, kind: pa.DataType) -> list[pa.Field]:
+def _sum_fields(argument: str, kind: pa.DataType, *, wide: bool) -> list[pa.Field]:
+    """An average of integers has no overflow in Spark, for it sums doubles: so its sum is a `wide` one here."""
     if not pa.types.is_floating(kind):
-        return [pa.field(names.SUM + argument, sum_type(kind))]
+        widened = wide and pa.types.is_integer(kind)
+        return [pa.field(names.SUM + argument, pa.decimal128(38, 0) if widened else sum_type(kind))]
     specials = [pa.field(f"{names.SPECIALS}{argument}_{value}", pa.int64()) for value in SPECIAL_VALUES]
     return [
         pa.field(names.SUM + argument, pa.float64()),
@@ -138,9 +150,9 @@ def sum_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _value_index(
-    block: str, top: Aggregate, argument: str, part_schema: pa.Schema, group: str, regions: int
+    block: str, order: Sequence[str], argument: str, part_schema: pa.Schema, group: str, regions: int
 ) -> TableSpec:
-    groups = [part_schema.field(name) for name in top.groups] or [pa.field(names.WHOLE, pa.int8())]
+    groups = [part_schema.field(name) for name in order] or [pa.field(names.WHOLE, pa.int8())]
     value = pa.field(names.VALUE, part_schema.field(argument).type)
     schema = pa.schema([*(field.with_nullable(True) for field in groups), value, pa.field(names.COUNT, pa.int64())])
     by = tuple(field.name for field in groups)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
 
-from viewkeeper.errors import NotMaintainable
+from viewkeeper.errors import NotMaintainable, SchemaError
 from viewkeeper.maintain.plan import Shape, Typer, ViewPlan, Wishes, plan_full, plan_incremental
+from viewkeeper.names import RESERVED_PREFIX
 from viewkeeper.sql.algebra import NotIncremental
 from viewkeeper.sql.queries import compile_query, tables_of
 from viewkeeper.sql.refresh import Policy
@@ -81,6 +82,7 @@ def plan_view(definition: Definition, shapes: Mapping[str, Shape], typer: Typer)
     """The plan of a view over tables and views of the given shapes. Policy INCREMENTAL refuses what it cannot have."""
     inputs = {name: shapes[name] for name in tables_of(definition.query, _columns(shapes))}
     schema = typer(definition.query, {name: shape.schema for name, shape in inputs.items()})
+    _check_columns(definition.name, schema.names)
     reason = "policy FULL"
     if definition.policy != Policy.FULL.value:
         try:
@@ -95,6 +97,16 @@ def plan_view(definition: Definition, shapes: Mapping[str, Shape], typer: Typer)
                     construct=found.construct,
                 ) from None
     return plan_full(definition.wishes, definition.query, schema, list(inputs), reason)
+
+
+def _check_columns(view: str, columns: Sequence[str]) -> None:
+    """Spark lets two columns of a result have one name; nobody could ask a view for either of them."""
+    lower = [column.lower() for column in columns]
+    for column in columns:
+        if lower.count(column.lower()) > 1:
+            raise SchemaError(f'view "{view}" has two columns "{column}"', hint="name one of them anew: AS", column=column)
+        if column.lower().startswith(RESERVED_PREFIX):
+            raise SchemaError(f'view "{view}": column name "{column}" is reserved', hint="name it anew: AS", column=column)
 
 
 def _columns(shapes: Mapping[str, Shape]) -> dict[str, list[str]]:

@@ -17,8 +17,21 @@ from viewkeeper import names
 from viewkeeper.errors import SchemaError
 from viewkeeper.maintain.accumulators import Accumulators, accumulators
 from viewkeeper.maintain.delta.select import empty_inputs, part_sql
-from viewkeeper.sql.algebra import Aggregate, Block, Edge, NotIncremental, Outer, Output, Part, Select, Side, Source, Top
+from viewkeeper.sql.algebra import (
+    Aggregate,
+    Block,
+    Edge,
+    NotIncremental,
+    Outer,
+    Output,
+    Part,
+    Select,
+    Side,
+    Source,
+    Top,
+)
 from viewkeeper.sql.queries import quoted
+from viewkeeper.sql.types import sql_type
 from viewkeeper.store.contract import Kind, TableSpec
 
 Typer = Callable[[str, Mapping[str, pa.Schema]], pa.Schema]
@@ -152,11 +165,14 @@ def _plan_block(
     inputs = {table: known[table] for table in block.tables}
     block = _with_usable_edges(block, inputs)
     part_schema = _part_schema(block, inputs, typer)
+    block = _with_one_type(block, part_schema, inputs, typer)
+    _refuse_grouped_maps(block, part_schema)
     kind = Kind.INDEX if schema is None else Kind.VIEW
     own = wishes if schema is not None else Wishes(wishes.name, wishes.group, (), wishes.regions)
     kept = None
     if isinstance(block.top, Aggregate):
-        kept = accumulators(block.name, block.top, part_schema, wishes.group, own.regions, typer)
+        order = _groups_in_key_order(block.top, own.cluster)
+        kept = accumulators(block.name, block.top, order, part_schema, wishes.group, own.regions, typer)
         shape = _aggregate_shape(block, block.top, kept, own, schema, kind)
     else:
         visible = part_schema if schema is None else schema
@@ -175,6 +191,37 @@ def _part_schema(block: Block, inputs: Mapping[str, Shape], typer: Typer) -> pa.
     tables = {f"empty_{table}": shape for table, shape in empty_inputs(inputs).items()}
     schema = typer(" UNION ALL ".join(texts), tables)
     return pa.schema([field for field in schema if field.name != names.WEIGHT])
+
+
+def _with_one_type(block: Block, schema: pa.Schema, inputs: Mapping[str, Shape], typer: Typer) -> Block:
+    """Parts of different types are cast to the one that Spark gives their union, since a change may be of one part alone."""
+    if len(block.parts) < 2:
+        return block
+    parts = []
+    for part in block.parts:
+        own = _part_schema(Block(block.name, (part,)), inputs, typer)
+        outputs = [
+            output
+            if own.field(place).type == field.type
+            else Output(output.name, f"CAST({output.sql} AS {sql_type(field.type)})")
+            for place, (output, field) in enumerate(zip(part.outputs, schema, strict=True))
+        ]
+        parts.append(replace(part, outputs=tuple(outputs)))
+    return Block(block.name, tuple(parts), block.top)
+
+
+def _refuse_grouped_maps(block: Block, schema: pa.Schema) -> None:
+    """Maps with the same entries in another order are one group to Spark, and two here."""
+    grouped = block.top.groups if isinstance(block.top, Aggregate) else ()
+    for name in schema.names if block.top is Top.DISTINCT else grouped:
+        if _has_maps(schema.field(name).type):
+            raise NotIncremental("a group by maps", "has no delta rule")
+
+
+def _has_maps(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        return True
+    return pa.types.is_nested(kind) and any(_has_maps(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _with_usable_edges(block: Block, inputs: Mapping[str, Shape]) -> Block:
@@ -249,6 +296,18 @@ def _bag(wishes: Wishes, name: str, schema: pa.Schema, kind: Kind) -> Shape:
     return Shape(_spec(wishes, name, with_count, tuple(schema.names), kind), tuple(schema.names), counted=True)
 
 
+def group_columns(top: Aggregate) -> dict[str, str]:
+    """The table's column for each group: the one that the query shows it by, or a hidden one."""
+    return {
+        group: _showing(top.outputs, "", group) or f"{names.GROUP}{number}" for number, group in enumerate(top.groups)
+    }
+
+
+def _groups_in_key_order(top: Aggregate, cluster: tuple[str, ...]) -> list[str]:
+    columns = group_columns(top)
+    return sorted(top.groups, key=lambda g: cluster.index(columns[g]) if columns[g] in cluster else len(cluster))
+
+
 def _aggregate_shape(
     block: Block, top: Aggregate, kept: Accumulators, wishes: Wishes, schema: pa.Schema | None, kind: Kind
 ) -> Shape:
@@ -256,10 +315,8 @@ def _aggregate_shape(
     visible = kept.output_schema if schema is None else schema
     fields = {field.name: field for field in visible}
     key = []
-    for number, group in enumerate(top.groups):
-        shown = _showing(top.outputs, "", group)
-        if shown is None:
-            shown = f"{names.GROUP}{number}"
+    for group, shown in group_columns(top).items():
+        if shown not in fields:
             fields[shown] = pa.field(shown, kept.part_schema.field(group).type)
         key.append(shown)
     if not key:

@@ -407,7 +407,9 @@ class _From:
         def move(inner: exp.Expression) -> exp.Expression:
             if isinstance(inner, exp.Column):
                 place = self.place(inner)
-                return exp.column(exp.to_identifier(place.name, quoted=True), exp.to_identifier(place.alias, quoted=True))
+                return exp.column(
+                    exp.to_identifier(place.name, quoted=True), exp.to_identifier(place.alias, quoted=True)
+                )
             return inner
 
         return node.copy().transform(move).sql(DIALECT)

@@ -24,7 +24,7 @@ schema is exactly the declared one.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, Protocol
@@ -164,6 +164,9 @@ class Store(Protocol):
 
     def tables(self) -> list[TableSpec]:
         """Every table, by name."""
+
+    def size(self, table: str) -> int:
+        """About how many bytes a table takes, at no cost to speak of: for choosing between ways to the same rows."""
 
     # Rows
 
@@ -307,6 +310,9 @@ class Store(Protocol):
         nothing done, otherwise. Looking and putting are one atomic step, also among processes, and the record is durable
         when the call returns.
         """
+
+    def reopener(self) -> Callable[[], Store] | None:
+        """What opens this store in another process (it can be pickled), or None if no other process can."""
 
     def close(self) -> None:
         """Let go of files and locks. Nothing is lost without it."""

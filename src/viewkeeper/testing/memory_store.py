@@ -127,6 +127,9 @@ class MemoryStore:
     def tables(self) -> list[TableSpec]:
         return [self._tables[name].spec for name in sorted(self._tables)]
 
+    def size(self, table: str) -> int:
+        return self.scan(table).nbytes
+
     # Rows
 
     @_locked
@@ -352,6 +355,9 @@ class MemoryStore:
         else:
             self._records[name] = text
         return True
+
+    def reopener(self) -> None:
+        """No other process can see this one's memory."""
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -6,9 +6,10 @@ Why it is sound: every accumulator is a sum over the group's rows (see `accumula
 weights, so what a deleted row once added is taken away exactly: integers and decimals are exact, and overflow is an
 error. A group is there while its count is not zero; an aggregate without GROUP BY always is. NULL groups are a group.
 
-For sums of doubles the rounding error of each addition is kept beside the sum and added to it when it is read, so
-that the error does not grow with the number of epochs: it stays below 2⁻⁵² · Σ|x| of one epoch's changes each.
-NaN and infinities are counted, not added: they go when their rows go.
+For sums of doubles the rounding error of each addition is kept beside the sum and added to it when it is read: with
+1e20 and 0.1 in a group, the sum is 0.1 again when the 1e20 goes. The two together have twice the digits of a double; of
+values that are further apart than that, the small ones are lost. NaN and infinities are counted, not added: they go
+when their rows go.
 
 Cost: the change, and one row per touched group.
 """
@@ -67,13 +68,10 @@ def _contribution(kept: Accumulators, field: pa.Field, rows: pa.Table, weights: 
         return _counted(pc.fill_null(column, False), weights)
     if prefix == names.SQUARES:
         return _weighted_exact(_squares(column), weights)
-    if prefix == names.SUM_REST:
-        return pa.array(np.zeros(len(column)))
     if prefix.startswith(names.SPECIALS):
         return _counted(_is_special(column, prefix[len(names.SPECIALS) :]), weights)
     if pa.types.is_floating(column.type):
-        finite = pc.and_(column.is_valid(), pc.fill_null(pc.is_finite(column), False))
-        return pc.if_else(finite, pc.multiply(column.cast(pa.float64()), weights.cast(pa.float64())), 0.0)
+        return _weighted_doubles(column, weights, rest=prefix == names.SUM_REST)
     return _weighted_exact(column, weights)
 
 
@@ -106,6 +104,22 @@ def _weighted_exact(column: pa.Array, weights: pa.Array) -> pa.Array:
         column = numbers.cast(pa.decimal128(19, 0))
     wide = column.cast(pa.decimal256(column.type.precision, column.type.scale))
     return pc.multiply(wide, weights.cast(pa.decimal256(19, 0)))
+
+
+def _weighted_doubles(column: pa.Array, weights: pa.Array, *, rest: bool) -> pa.Array:
+    """weight · value, without its last digits or nothing but them: of so few first digits that their sum is exact.
+
+    They are the multiples of a power of two of which 2⁵² are more than the change's values can add up to.
+    """
+    finite = pc.and_(column.is_valid(), pc.fill_null(pc.is_finite(column), False))
+    values = pc.if_else(finite, column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+    factors = weights.to_numpy(zero_copy_only=False)
+    if not len(values):
+        return pa.array(values)
+    sizes = [math.frexp(float(np.abs(values).max()))[1], int(np.abs(factors).max()).bit_length(), len(values).bit_length()]
+    unit = sum(sizes) - 52
+    first = np.ldexp(np.rint(np.ldexp(values, -unit)), unit)
+    return pa.array((values - first if rest else first) * factors)
 
 
 def _magnitude(column: pa.Array) -> float:
@@ -142,9 +156,13 @@ def merge(kept: Accumulators, folded: pa.Table, current: pa.Table, distincts: Ma
         added = distincts[argument] if prefix == names.DISTINCTS else folded[field.name].combine_chunks()
         if pa.types.is_floating(field.type):
             rest = names.SUM_REST + argument
-            columns[field.name], columns[rest] = _add_doubles(old[field.name], old[rest], added)
+            more = folded[rest].combine_chunks()
+            columns[field.name], columns[rest] = _add_doubles(old[field.name], old[rest], added, more)
         else:
             columns[field.name] = _add_exact(old[field.name], added, field)
+    for argument in kept.arguments:
+        if names.SUM_REST + argument in columns:
+            _forget_rounding(columns, argument)
     if pc.any(pc.less(columns[names.COUNT], 0)).as_py():
         raise Corrupt("a group has fewer than no rows", hint="verify and repair the view")
     return pa.table({name: columns[name] for name in [*kept.group_names, *kept.state_schema.names]})
@@ -169,14 +187,32 @@ def _no_null(column: pa.Array) -> pa.Array:
     return pc.fill_null(column, pa.scalar(Decimal(0)).cast(column.type)) if column.null_count else column
 
 
-def _add_doubles(old: pa.Array, rest: pa.Array, added: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Knuth's two-sum: what the addition rounds off joins the rest."""
-    a = pc.fill_null(old, 0.0).to_numpy(zero_copy_only=False)
-    b = pc.fill_null(added, 0.0).to_numpy(zero_copy_only=False)
+def _add_doubles(old: pa.Array, rest: pa.Array, added: pa.Array, more: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Knuth's two-sum: what the addition rounds off joins the rest, as does what the change has `more`."""
+    a, b, c, d = (pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False) for column in (old, added, rest, more))
+    with np.errstate(over="ignore", invalid="ignore"):
+        total, error = _two_sum(a, b)
+        total, last = _two_sum(total, c + d + error)
+    if not np.isfinite(total).all():
+        raise QueryFailed("a sum of doubles does not fit into a double", hint="sum smaller numbers")
+    return pa.array(total), pa.array(last)
+
+
+def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    """A sum, and what it lost to rounding."""
     total = a + b
     shadow = total - a
-    error = (a - (total - shadow)) + (b - shadow)
-    return pa.array(total), pa.array(pc.fill_null(rest, 0.0).to_numpy(zero_copy_only=False) + error)
+    return total, (a - (total - shadow)) + (b - shadow)
+
+
+def _forget_rounding(columns: dict[str, pa.Array], argument: str) -> None:
+    """A sum of no finite values is exactly zero, whatever was rounded while there were some."""
+    specials = [columns[f"{names.SPECIALS}{argument}_{value}"] for value in SPECIAL_VALUES]
+    finite = columns[names.NON_NULL + argument]
+    for count in specials:
+        finite = pc.subtract(finite, count)
+    for name in (names.SUM + argument, names.SUM_REST + argument):
+        columns[name] = pc.if_else(pc.equal(finite, 0), 0.0, columns[name])
 
 
 # Results
@@ -187,7 +223,12 @@ def results(kept: Accumulators, state: pa.Table, edges: Mapping[tuple[str, Funct
     columns = []
     for number, call in enumerate(kept.top.calls):
         wanted = kept.call_schema.field(f"a{number}").type
-        columns.append(_result(call, state, edges, wanted).cast(wanted))
+        try:
+            columns.append(_result(call, state, edges, wanted).cast(wanted))
+        except pa.ArrowInvalid as error:
+            raise QueryFailed(
+                f"{call.function.value} does not fit into {wanted}: {error}", hint="use a wider type: CAST"
+            ) from error
     return pa.table(columns, names=[f"a{number}" for number in range(len(columns))])
 
 

@@ -17,7 +17,7 @@ from viewkeeper import names
 from viewkeeper.errors import Corrupt
 from viewkeeper.maintain.accumulators import Accumulators
 from viewkeeper.maintain.delta.aggregate import with_groups
-from viewkeeper.maintain.delta.rows import as_desired, stored_keys, sum_by
+from viewkeeper.maintain.delta.rows import as_desired, one_zero, stored_keys, sum_by
 from viewkeeper.store.contract import TableSpec
 
 
@@ -25,18 +25,12 @@ def fold_values(kept: Accumulators, argument: str, rows: pa.Table) -> pa.Table:
     """The parts' rows as the change of an argument's value index: groups, value, and what to add to its count."""
     rows = with_groups(kept, rows)
     rows = rows.filter(rows[argument].is_valid())
-    if pa.types.is_floating(rows[argument].type):
-        rows = rows.set_column(rows.column_names.index(argument), argument, _one_zero(rows[argument]))
+    rows = one_zero(rows, [argument])
     table = rows.select(kept.group_names).append_column(names.VALUE, rows[argument])
     columns = [*kept.group_names, names.VALUE]
     first, sums = sum_by(table, columns, {names.WEIGHT: rows[names.WEIGHT]})
     folded = table.take(first).append_column(names.WEIGHT, sums[names.WEIGHT])
     return folded.filter(pc.not_equal(folded[names.WEIGHT], 0))
-
-
-def _one_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """-0.0 and 0.0 are one value to Spark."""
-    return pc.if_else(pc.equal(column, 0.0), pa.scalar(0.0, column.type), column)
 
 
 def merge_values(spec: TableSpec, folded: pa.Table, current: pa.Table) -> tuple[pa.Table, pa.Array]:

@@ -40,6 +40,40 @@ def consolidate(change: pa.Table) -> pa.Table:
     return rows.filter(pc.not_equal(rows[names.WEIGHT], 0))
 
 
+def one_zero(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Rows in whose columns -0.0 is 0.0: to Spark they are one value where it groups, also inside nested values.
+
+    >>> one_zero(pa.table({"x": [-0.0, 1.5]}), ["x"]).to_pylist()
+    [{'x': 0.0}, {'x': 1.5}]
+    """
+    for name in columns:
+        if has_floats(rows[name].type):
+            rows = rows.set_column(rows.column_names.index(name), name, _with_one_zero(rows[name].combine_chunks()))
+    return rows
+
+
+def has_floats(kind: pa.DataType) -> bool:
+    """Whether a type is one of floating numbers, or holds some."""
+    if pa.types.is_nested(kind):
+        return any(has_floats(kind.field(i).type) for i in range(kind.num_fields))
+    return pa.types.is_floating(kind)
+
+
+def _with_one_zero(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return pc.if_else(pc.equal(column, 0.0), pa.scalar(0.0, kind), column)
+    if pa.types.is_struct(kind):
+        fields = [_with_one_zero(child) for child in column.flatten()]
+        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=column.is_null())
+    if pa.types.is_list(kind):
+        values = _with_one_zero(column.flatten())
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+        return pa.ListArray.from_arrays(offsets, values, type=kind, mask=column.is_null())
+    return column
+
+
 def sum_by(
     table: pa.Table, columns: Sequence[str], values: dict[str, pa.Array | pa.ChunkedArray]
 ) -> tuple[pa.Array, dict[str, pa.ChunkedArray]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import EllipsisType
 from typing import Any
@@ -42,8 +43,10 @@ A crash of the process alone loses nothing in any of them.
 class EmbeddedStore:
     """See `viewkeeper.store.contract.Store`."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, durability: str = "full", timeout: float = 30.0) -> None:
         self._files = files
+        self._durability = durability
+        self._timeout = timeout
         self._finalizer = weakref.finalize(self, files.close)
 
     @classmethod
@@ -54,7 +57,11 @@ class EmbeddedStore:
         files = Files(Path(folder).absolute(), synchronous=DURABILITY[durability], timeout=timeout)
         files.finish_drops()
         writes.recover(files)
-        return cls(files)
+        return cls(files, durability, timeout)
+
+    def reopener(self) -> Callable[[], EmbeddedStore]:
+        folder = str(self._files.folder)
+        return partial(EmbeddedStore.open, folder, durability=self._durability, timeout=self._timeout)
 
     def close(self) -> None:
         self._finalizer()
@@ -72,6 +79,12 @@ class EmbeddedStore:
 
     def tables(self) -> list[TableSpec]:
         return [entry.spec for entry in self._files.catalog.entries()]
+
+    def size(self, table: str) -> int:
+        def attempt() -> int:
+            return sum(self._files.size(path) for path in self._files.handle(table).paths)
+
+        return self._files.retrying(attempt)
 
     # Rows
 
