@@ -34,11 +34,17 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class BlockRunner:
-    """Brings one block's tables from the state before the epoch to the one after it."""
+    """Brings one block's tables from the state before the epoch to the one after it.
+
+    `new` says that the tables were made in this epoch. `region` is the one region that a task owns, of every table that
+    it writes; None on the driver, which owns all.
+    """
 
     step: Step
     spark: Spark
     plan: BlockPlan
+    new: bool = False
+    region: int | None = None
 
     def follow(self) -> tuple[int, Applied]:
         """From the inputs' changes. How many part rows there were, and what it did to the block's table."""
@@ -46,23 +52,24 @@ class BlockRunner:
         rows = parts.change()
         if rows.num_rows == 0:
             return 0, Applied(0, 0, 0)
-        desired = self._desired(rows, from_scratch=False, added_up=parts.adds_up())
+        desired = self.desired(rows, from_scratch=False, added_up=parts.adds_up())
         return rows.num_rows, self.apply(self.plan.shape.spec, desired)
 
     def rebuild(self, frames: Mapping[str, pa.Table]) -> tuple[int, Applied]:
         """From whole inputs: what is stored becomes what the query gives, whatever it was."""
         rows = PartRunner(self.step, self.spark, self.plan).everything(frames)
-        desired = self._desired(rows, from_scratch=True)
+        desired = self.desired(rows, from_scratch=True)
         return rows.num_rows, self.replace(self.plan.shape.spec, desired)
 
     # What the table is to become
 
-    def _desired(self, rows: pa.Table, *, from_scratch: bool, added_up: bool = False) -> pa.Table:
+    def desired(self, rows: pa.Table, *, from_scratch: bool, added_up: bool = False) -> pa.Table:
+        """From the parts' rows. Value indexes are brought to the epoch on the way."""
         spec = self.plan.shape.spec
         if isinstance(self.plan.block.top, Aggregate):
             assert self.plan.accumulators is not None
-            groups = self.plan.accumulators.top.groups
-            return self._aggregate(self.plan.accumulators, one_zero(rows, groups), from_scratch=from_scratch)
+            kept = self.plan.accumulators
+            return self._aggregate(kept, one_zero(rows, kept.top.groups), from_scratch=from_scratch)
         if self.plan.block.top is Top.DISTINCT:
             rows = one_zero(rows, self.plan.part_schema.names)
         keyed = names.COUNT not in spec.schema.names
@@ -94,7 +101,10 @@ class BlockRunner:
     # Aggregates
 
     def _aggregate(self, kept: Accumulators, rows: pa.Table, *, from_scratch: bool) -> pa.Table:
-        folded = aggregate.fold(kept, rows)
+        return self.merged(kept, aggregate.fold(kept, rows), rows, from_scratch=from_scratch)
+
+    def merged(self, kept: Accumulators, folded: pa.Table, rows: pa.Table, *, from_scratch: bool) -> pa.Table:
+        """From folded accumulators, and the rows themselves where value indexes need them."""
         if not kept.top.groups and folded.num_rows == 0:
             folded = _the_whole(kept)
         distincts = {
@@ -111,13 +121,8 @@ class BlockRunner:
         if from_scratch:
             fields = [pa.field(names.PROBE, pa.int64()), *(spec.schema.field(name) for name in columns)]
             return pa.schema(fields).empty_table()
-        keys = pa.table([folded[group] for group in self._groups_in_key_order(kept)], names=list(spec.key))
+        keys = pa.table([folded[group] for group in groups_in_key_order(self.plan)], names=list(spec.key))
         return self._probe(spec, keys, columns)
-
-    def _groups_in_key_order(self, kept: Accumulators) -> list[str]:
-        """The group of each key column."""
-        groups = {column: group for group, column in group_columns(kept.top).items()} or {names.WHOLE: names.WHOLE}
-        return [groups[column] for column in self.plan.shape.spec.key]
 
     def _values(
         self, kept: Accumulators, argument: str, rows: pa.Table, folded: pa.Table, *, from_scratch: bool
@@ -156,7 +161,7 @@ class BlockRunner:
         spec = self.plan.shape.spec
         outputs = self._outputs(kept, state, calls)
         columns = {**{n: state[n] for n in kept.state_schema.names}, **outputs}
-        for column, group in zip(spec.key, self._groups_in_key_order(kept), strict=True):
+        for column, group in zip(spec.key, groups_in_key_order(self.plan), strict=True):
             columns[column] = state[group]
         table = pa.table({name: columns[name] for name in spec.schema.names})
         if not kept.top.groups:
@@ -186,11 +191,22 @@ class BlockRunner:
     # Writing
 
     def apply(self, spec: TableSpec, desired: pa.Table) -> Applied:
-        return apply_by_region(self.step, spec, desired)
+        if self.region is None:
+            return apply_by_region(self.step, spec, desired)
+        if desired.num_rows and set(np.unique(regions_of(spec, desired))) != {self.region}:
+            raise AssertionError(f'rows of "{spec.name}" are not all for region {self.region}')
+        return self.step.store.apply(spec.name, self.region, desired, self.step.epoch, self.step.term)
 
     def replace(self, spec: TableSpec, desired: pa.Table) -> Applied:
         """Apply, and take away every row that is stored and not desired."""
-        return replace_rows(self.step, spec, desired)
+        return self.apply(spec, desired) if self.new else replace_rows(self.step, spec, desired)
+
+
+def groups_in_key_order(plan: BlockPlan) -> list[str]:
+    """The group of each key column of an aggregate's table."""
+    assert isinstance(plan.block.top, Aggregate)
+    groups = {column: group for group, column in group_columns(plan.block.top).items()} or {names.WHOLE: names.WHOLE}
+    return [groups[column] for column in plan.shape.spec.key]
 
 
 def _the_whole(kept: Accumulators) -> pa.Table:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from viewkeeper import names
+from viewkeeper.engine import tasks
 from viewkeeper.engine.blocks import BlockRunner, apply_by_region, replace_rows
 from viewkeeper.engine.catalog import ViewCatalog
 from viewkeeper.engine.oracle import expanded
@@ -17,8 +18,14 @@ from viewkeeper.engine.reports import ViewReport
 from viewkeeper.engine.spark import Spark
 from viewkeeper.errors import Corrupt, QueryFailed
 from viewkeeper.maintain.delta.rows import as_desired, consolidate, without
-from viewkeeper.maintain.plan import Shape, Strategy, ViewPlan
+from viewkeeper.maintain.plan import BlockPlan, Shape, Strategy, ViewPlan
 from viewkeeper.store.contract import Applied, TableSpec
+
+TASKS_FROM = 200_000
+"""Changes from which a block runs as Spark tasks."""
+
+FILL_FROM = 64 << 20
+"""Bytes of input from which a new table is filled by Spark tasks."""
 
 
 @dataclass
@@ -31,6 +38,10 @@ class Epoch:
     plans: list[ViewPlan]
     shapes: Mapping[str, Shape]
     new_indexes: Iterable[str] = ()
+    new_tables: Iterable[str] = ()
+    tasks_from: int = TASKS_FROM
+    fill_from: int = FILL_FROM
+    mode: str = "inline"
     _moved: dict[str, bool] = field(default_factory=dict)
     _stopped: set[str] = field(default_factory=set)
     _filled: set[str] = field(default_factory=set)
@@ -91,15 +102,21 @@ class Epoch:
         rows, done = 0, Applied(0, 0, 0)
         for block in plan.blocks:
             if any(self._has_moved(table) for table in block.block.tables):
-                seen, done = BlockRunner(self.step, self.spark, block).follow()
+                seen, done = self._follow_block(block)
                 rows += seen if block is plan.blocks[0] else 0
                 self._after(block.shape)
         return rows, done
 
+    def _follow_block(self, block: BlockPlan) -> tuple[int, Applied]:
+        changes = sum(self.step.size(shape.spec) for shape in block.inputs.values())
+        if changes >= self.tasks_from and tasks.suits(self.step, block):
+            self.mode = "tasks"
+            return tasks.follow(self.step, self.spark, block)
+        return BlockRunner(self.step, self.spark, block).follow()
+
     def _has_moved(self, table: str) -> bool:
         if table not in self._moved:
-            before, after = self.step.images(self._shape(table).spec)
-            self._moved[table] = bool(before.num_rows or after.num_rows)
+            self._moved[table] = self.step.size(self._shape(table).spec) > 0
         return self._moved[table]
 
     def _shape(self, table: str) -> Shape:
@@ -120,11 +137,20 @@ class Epoch:
             return self._rebuild_full(plan)
         rows, done = 0, Applied(0, 0, 0)
         for block in plan.blocks:
-            frames = {table: self._rows_after(shape) for table, shape in block.inputs.items()}
-            seen, done = BlockRunner(self.step, self.spark, block).rebuild(frames)
+            seen, done = self._rebuild_block(block)
             rows += seen if block is plan.blocks[0] else 0
             self._after(block.shape)
         return rows, done
+
+    def _rebuild_block(self, block: BlockPlan) -> tuple[int, Applied]:
+        size = sum(self.step.store.size(shape.spec.name) for shape in block.inputs.values())
+        if block.shape.spec.name in self.new_tables and size >= self.fill_from and tasks.suits(self.step, block):
+            self.mode = "tasks"
+            seen, done = tasks.fill(self.step, self.spark, block)
+            if seen or block.accumulators is None or block.accumulators.top.groups:
+                return seen, done
+        frames = {table: self._rows_after(shape) for table, shape in block.inputs.items()}
+        return BlockRunner(self.step, self.spark, block).rebuild(frames)
 
     def _rebuild_full(self, plan: ViewPlan) -> tuple[int, Applied]:
         tables = {}
@@ -166,9 +192,12 @@ class Epoch:
             if index.name in set(self.new_indexes):
                 self._fill_index(index, table)
                 continue
-            before, after = self.step.images(self._shape(table).spec)
-            if before.num_rows or after.num_rows:
-                apply_by_region(self.step, index, _arranged(index, before, after))
+            spec = self._shape(table).spec
+            changes = self.step.size(spec)
+            if changes >= self.tasks_from and self.step.store.reopener() is not None:
+                tasks.follow_index(self.step, self.spark, index, spec)
+            elif changes:
+                apply_by_region(self.step, index, _arranged(index, *self.step.images(spec)))
 
     def _fill_new_indexes_over(self, plan: ViewPlan) -> None:
         """A table that does not move in this epoch may still have got a new index."""
@@ -181,7 +210,12 @@ class Epoch:
         if index.name in self._filled:
             return
         self._filled.add(index.name)
-        rows = self.step.store.scan(table, columns=index.schema.names, at=self.step.at_end(self._shape(table).spec))
+        spec = self._shape(table).spec
+        large = self.step.store.size(table) >= self.fill_from and self.step.store.reopener() is not None
+        if large and index.name in self.new_tables:
+            tasks.fill_index(self.step, self.spark, index, spec)
+            return
+        rows = self.step.store.scan(table, columns=index.schema.names, at=self.step.at_end(spec))
         replace_rows(self.step, index, as_desired(rows, rows.slice(0, 0), index.schema))
 
 

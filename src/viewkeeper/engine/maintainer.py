@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from viewkeeper.engine.catalog import HISTORY, ViewCatalog
-from viewkeeper.engine.epoch import Epoch, block_tables
+from viewkeeper.engine.epoch import FILL_FROM, TASKS_FROM, Epoch, block_tables
 from viewkeeper.engine.leadership import Leadership
 from viewkeeper.engine.oracle import compare, evaluate, shown_rows
 from viewkeeper.engine.point import Step
@@ -15,7 +15,7 @@ from viewkeeper.engine.reports import EpochReport, Verification, ViewReport
 from viewkeeper.engine.spark import Spark
 from viewkeeper.errors import NameTaken, NotMaintainable
 from viewkeeper.maintain.definitions import PREFIX, Definition, RecordedTypes, plan_view
-from viewkeeper.maintain.plan import ViewPlan
+from viewkeeper.maintain.plan import Shape, ViewPlan
 from viewkeeper.sql.queries import refuse_unrepeatable
 from viewkeeper.store.contract import Cut, GroupState, Kind, Lease, Store, TableSpec
 
@@ -32,16 +32,20 @@ class Maintainer:
     catalog: ViewCatalog
     leadership: Leadership
     progress: Callable[[ViewReport], None] = field(default=lambda report: None)
+    tasks_from: int = TASKS_FROM
+    fill_from: int = FILL_FROM
 
     # Refresh
 
     def refresh(self, group: str) -> EpochReport:
-        """Bring a group to a new cut. Nothing new: no epoch, no Spark."""
+        """Bring a group to a new cut, after what a crash left. Nothing new: no epoch, no Spark."""
         started = time.perf_counter()
         if self._is_current(group):
             return self._no_epoch(group, started)
         with self.leadership.of(group) as lease:
             self._clear_unborn(group, lease)
+            if self.store.group(group).running is not None:
+                self._epoch(group, lease, started)
             if self._is_current(group):
                 return self._no_epoch(group, started)
             return self._epoch(group, lease, started)
@@ -67,10 +71,11 @@ class Maintainer:
         record = self.store.begin(group, self.store.cut(self._base_tables(plans)), lease.term)
         state = self.store.group(group)
         step = self._step(state, lease)
-        views = Epoch(step, self.spark, self.catalog, plans, self.catalog.shapes()).run()
+        epoch = self._new_epoch(step, plans, self.catalog.shapes())
+        views = epoch.run()
         self.store.commit(group, record.epoch, lease.term)
         jobs = self.spark.actions - actions
-        return self._recorded(group, record.epoch, record.cut, views, started, jobs)
+        return self._recorded(group, epoch, record.cut, views, started, jobs)
 
     def _step(self, state: GroupState, lease: Lease) -> Step:
         assert state.running is not None, "the epoch has begun"
@@ -78,16 +83,22 @@ class Maintainer:
             self.store, state.committed.cut, state.running.cut, state.committed.epoch, state.running.epoch, lease.term
         )
 
+    def _new_epoch(self, step: Step, plans: list[ViewPlan], shapes: Mapping[str, Shape]) -> Epoch:
+        return Epoch(
+            step, self.spark, self.catalog, plans, shapes, tasks_from=self.tasks_from, fill_from=self.fill_from
+        )
+
     def _recorded(
-        self, group: str, epoch: int, cut: Cut, views: Sequence[ViewReport], started: float, jobs: int
+        self, group: str, epoch: Epoch, cut: Cut, views: Sequence[ViewReport], started: float, jobs: int
     ) -> EpochReport:
         self._clear_failures(views)
         for view in views:
             self.progress(view)
         seconds = time.perf_counter() - started
-        report = EpochReport(group, epoch, cut, "inline", seconds, jobs, tuple(views), time.time())
-        self.store.put_record(f"{HISTORY}{group}/{epoch:012d}", report.text())
-        self.store.put_record(f"{HISTORY}{group}/{epoch - KEPT_HISTORY:012d}", None)
+        number = epoch.step.epoch
+        report = EpochReport(group, number, cut, epoch.mode, seconds, jobs, tuple(views), time.time())
+        self.store.put_record(f"{HISTORY}{group}/{number:012d}", report.text())
+        self.store.put_record(f"{HISTORY}{group}/{number - KEPT_HISTORY:012d}", None)
         return report
 
     def _clear_failures(self, views: Sequence[ViewReport]) -> None:
@@ -142,7 +153,8 @@ class Maintainer:
         try:
             new = self._make_tables(plan, others)
             step = self._step(self.store.group(definition.group), lease)
-            epoch = Epoch(step, self.spark, self.catalog, plans, {**shapes, plan.name: plan.shape}, new)
+            epoch = self._new_epoch(step, plans, {**shapes, plan.name: plan.shape})
+            epoch.new_indexes, epoch.new_tables = new
             views = epoch.run(rebuild=[plan.name])
             mine = next(view for view in views if view.view == plan.name)
             if mine.error is not None:
@@ -154,7 +166,7 @@ class Maintainer:
             self._undo_creation(numbered, lease)
             raise
         jobs = self.spark.actions - actions
-        return self._recorded(definition.group, record.epoch, record.cut, views, started, jobs)
+        return self._recorded(definition.group, epoch, record.cut, views, started, jobs)
 
     def _next_number(self) -> int:
         return 1 + max((Definition.of_text(t).number for t in self.store.records(PREFIX).values()), default=0)
@@ -168,14 +180,15 @@ class Maintainer:
                     hint=f"give it the same schedule: {spec.group}",
                 )
 
-    def _make_tables(self, plan: ViewPlan, others: Sequence[ViewPlan]) -> list[str]:
-        """The view's table and the hidden ones that nobody has yet; the names of the new indexes."""
+    def _make_tables(self, plan: ViewPlan, others: Sequence[ViewPlan]) -> tuple[list[str], list[str]]:
+        """The view's table and the hidden ones that nobody has yet; the names of the new indexes, and of all of them."""
         there = block_tables(others)
         new = [spec for name, spec in block_tables([plan]).items() if name not in there]
         for spec in [plan.shape.spec, *new]:
             self.store.create(spec)
         indexes = {access.place for access in plan.indexes}
-        return [spec.name for spec in new if spec.name in indexes]
+        names = [spec.name for spec in new]
+        return [name for name in names if name in indexes], [plan.name, *names]
 
     def _undo_creation(self, definition: Definition, lease: Lease) -> None:
         """Nothing of a view that could not be created stays."""
@@ -245,13 +258,12 @@ class Maintainer:
             cut = self.store.group(definition.group).committed.cut
             record = self.store.begin(definition.group, cut, lease.term)
             step = self._step(self.store.group(definition.group), lease)
-            epoch = Epoch(
-                step, self.spark, self.catalog, [plan], self.catalog.shapes(), [a.place for a in plan.indexes]
-            )
+            epoch = self._new_epoch(step, [plan], self.catalog.shapes())
+            epoch.new_indexes = [access.place for access in plan.indexes]
             view = epoch.run(rebuild=[plan.name])[0]
             self.store.commit(definition.group, record.epoch, lease.term)
             jobs = self.spark.actions - actions
-            self._recorded(definition.group, record.epoch, record.cut, [view], started, jobs)
+            self._recorded(definition.group, epoch, record.cut, [view], started, jobs)
             return view
 
 

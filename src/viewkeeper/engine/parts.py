@@ -122,7 +122,7 @@ class PartRunner:
 
     def _joined(self, number: int, part: Select) -> pa.Table:
         """One term per changed source: those before it after their change, those after it before theirs."""
-        terms = [self.no_rows(part)]
+        terms = [joined_schema(part, self.plan.inputs).empty_table()]
         for source in part.sources:
             delta = self._delta(source)
             if delta.num_rows:
@@ -140,14 +140,7 @@ class PartRunner:
         for hop in way:
             after = all_after or order.index(hop.source.alias) < order.index(source.alias)
             joined = join_hop(joined, hop, self._reach(hop, joined, after=after))
-        return keep_equal(joined, part, way).select(self.no_rows(part).column_names)
-
-    def no_rows(self, part: Select) -> pa.Table:
-        tables = {source.alias: weighted_schema(self._shape(source)).empty_table() for source in part.sources}
-        columns = {
-            name: column for alias, t in tables.items() for name, column in _columns(named_columns(alias, t)).items()
-        }
-        return pa.table(columns)
+        return keep_equal(joined, part, way).select(joined_schema(part, self.plan.inputs).names)
 
     def _reach(self, hop: Hop, via: pa.Table, *, after: bool) -> pa.Table:
         """The rows of a hop's source that can meet the rows at hand."""
@@ -229,6 +222,12 @@ class PartRunner:
 
     def _hops(self, number: int, part: Outer) -> tuple[Hop, Hop]:
         return self.plan.ways[number, part.left.alias][0], self.plan.ways[number, part.right.alias][0]
+
+
+def joined_schema(part: Select, inputs: Mapping[str, Shape]) -> pa.Schema:
+    """The columns of a part's joined rows: every source's, named `alias.column`, and the weight."""
+    fields = [f.with_name(f"{source.alias}.{f.name}") for source in part.sources for f in inputs[source.table].schema]
+    return pa.schema([*fields, pa.field(names.WEIGHT, pa.int64())])
 
 
 def named_columns(alias: str, rows: pa.Table) -> pa.Table:

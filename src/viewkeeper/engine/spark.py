@@ -8,6 +8,7 @@ user's own session is seen or disturbed, and the settings that a view's truth re
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Mapping
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from viewkeeper.errors import QueryFailed, StatementError
+from viewkeeper import errors
+from viewkeeper.errors import QueryFailed, StatementError, ViewkeeperError
 from viewkeeper.sql.schemas import arrow_schema, ddl
 
 if TYPE_CHECKING:
@@ -89,6 +91,18 @@ class Spark:
             with _Explained(sql, analysing=True):
                 return session.sql(sql)
 
+    def collect(self, frame: DataFrame) -> pa.Table:
+        """Run a DataFrame of ours."""
+        with self._lock:
+            self.actions += 1
+            with _Explained("tasks", analysing=False):
+                return frame.toArrow()
+
+    def name(self) -> str:
+        """A new name for a temporary view."""
+        self._names += 1
+        return f"_vk_f{self._names}"
+
     def _register(self, session: SparkSession, tables: Mapping[str, pa.Table | DataFrame]) -> None:
         for name, table in tables.items():
             frame = _frame(session, table) if isinstance(table, pa.Table) else table
@@ -126,6 +140,14 @@ def _local_session() -> SparkSession:
     return builder.getOrCreate()
 
 
+def _raise_if_ours(text: str) -> None:
+    """An error of ours in a worker comes back as text. What is not the query's fault must not look like it."""
+    found = re.search(r"viewkeeper\.errors\.(\w+): (.*)", text)
+    kind = getattr(errors, found[1], None) if found else None
+    if found is not None and isinstance(kind, type) and issubclass(kind, ViewkeeperError):
+        raise kind(found[2])
+
+
 class _Explained:
     """Spark's errors as ours: a wrong query is the caller's, a failing row the data's."""
 
@@ -143,6 +165,7 @@ class _Explained:
             return
         text = str(error).split("JVM stacktrace")[0].strip().splitlines()
         line = next((part for part in text if part.strip()), "unknown error")
+        _raise_if_ours(str(error))
         if self._analysing:
             raise StatementError(f"Spark cannot analyse the query: {line}", sql=self._sql) from error
         raise QueryFailed(f"the query fails: {line}", hint="mend the row or the query", sql=self._sql) from error

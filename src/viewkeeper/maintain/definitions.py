@@ -104,9 +104,13 @@ def _check_columns(view: str, columns: Sequence[str]) -> None:
     lower = [column.lower() for column in columns]
     for column in columns:
         if lower.count(column.lower()) > 1:
-            raise SchemaError(f'view "{view}" has two columns "{column}"', hint="name one of them anew: AS", column=column)
+            raise SchemaError(
+                f'view "{view}" has two columns "{column}"', hint="name one of them anew: AS", column=column
+            )
         if column.lower().startswith(RESERVED_PREFIX):
-            raise SchemaError(f'view "{view}": column name "{column}" is reserved', hint="name it anew: AS", column=column)
+            raise SchemaError(
+                f'view "{view}": column name "{column}" is reserved', hint="name it anew: AS", column=column
+            )
 
 
 def _columns(shapes: Mapping[str, Shape]) -> dict[str, list[str]]:

@@ -115,6 +115,7 @@ def compile_query(name: str, query: str, output_names: Sequence[str], known: Col
     """The blocks of a query, the last one under `name` with the columns `output_names` (Spark's, by position)."""
     tree = parse_one(query)
     schema: dict[str, object] = {table: dict.fromkeys(columns, "unknown") for table, columns in known.items()}
+    _keep_field_names(tree)
     try:
         tree = qualify(tree, schema=schema, dialect=DIALECT, quote_identifiers=False, identify=False)
     except SqlglotError as error:
@@ -122,6 +123,12 @@ def compile_query(name: str, query: str, output_names: Sequence[str], known: Col
     compiler = _Compiler(name, known)
     compiler.finish(tree, list(output_names))
     return tuple(compiler.blocks)
+
+
+def _keep_field_names(tree: exp.Expression) -> None:
+    """Names are resolved in lower case, but those of a struct's fields are part of its values: `to_json` shows them."""
+    for node in tree.find_all(exp.PropertyEQ, exp.ColumnDef):
+        node.this.meta["case_sensitive"] = True
 
 
 @dataclass
@@ -267,6 +274,8 @@ def _refuse_node(node: exp.Expression) -> None:
         raise NotIncremental("a window function", f"has no delta rule: {node.sql(DIALECT)}")
     if isinstance(node, exp.Query):
         raise NotIncremental("a subquery in an expression", "has no delta rule")
+    if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
+        raise NotIncremental("a star in an expression", "has no delta rule: name the columns")
     if isinstance(node, exp.UDTF | exp.Lateral) or _function_name_of(node) in _ROW_MAKERS:
         raise NotIncremental("a function that makes rows", f"has no delta rule: {node.sql(DIALECT)}")
 

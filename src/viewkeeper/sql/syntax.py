@@ -10,15 +10,40 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import Token, exp
 from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 
 from viewkeeper.errors import StatementError
 
-DIALECT = "spark"
+_READ_FUNCTIONS = {
+    *(name for function in exp.ALL_FUNCTIONS if issubclass(function, exp.AggFunc) for name in function.sql_names()),
+    "STRUCT", "NAMED_STRUCT", "DATEADD", "DATE_ADD", "DATEDIFF", "DATE_DIFF", "TIMESTAMPADD", "TIMESTAMPDIFF",
+}  # fmt: skip
+"""Aggregates, and functions whose arguments are not all expressions."""
+
+
+class Spark4(Spark):
+    """Spark's SQL, with expressions left as they were written.
+
+    sqlglot reads functions into a form for all dialects and writes some of them back as others: `to_date(x, 'yyyy-MM-dd')`
+    without its format, `to_char` as a cast. Here a function is its name and its arguments. A quote in a string may be
+    doubled, as in `'it''s'`, which sqlglot takes for two strings.
+    """
+
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES: ClassVar = ["'", '"', "\\"]
+
+    class Parser(Spark.Parser):
+        FUNCTIONS: ClassVar = {
+            name: build for name, build in Spark.Parser.FUNCTIONS.items() if name in _READ_FUNCTIONS
+        }
+
+
+DIALECT = "spark4"
 
 
 def parse_one(text: str) -> exp.Expression:

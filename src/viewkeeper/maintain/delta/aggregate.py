@@ -52,6 +52,16 @@ def fold(kept: Accumulators, rows: pa.Table) -> pa.Table:
     return folded
 
 
+def refold(kept: Accumulators, parts: pa.Table) -> pa.Table:
+    """Folds of parts of a change as one: a sum of sums is the sum."""
+    columns = [name for name in parts.column_names if name not in kept.group_names]
+    first, sums = sum_by(parts, kept.group_names, {name: parts[name] for name in columns})
+    folded = parts.select(kept.group_names).take(first)
+    for name, column in sums.items():
+        folded = folded.append_column(name, column)
+    return folded
+
+
 def with_groups(kept: Accumulators, rows: pa.Table) -> pa.Table:
     """An aggregate without GROUP BY has one group."""
     if kept.top.groups:
@@ -116,7 +126,11 @@ def _weighted_doubles(column: pa.Array, weights: pa.Array, *, rest: bool) -> pa.
     factors = weights.to_numpy(zero_copy_only=False)
     if not len(values):
         return pa.array(values)
-    sizes = [math.frexp(float(np.abs(values).max()))[1], int(np.abs(factors).max()).bit_length(), len(values).bit_length()]
+    sizes = [
+        math.frexp(float(np.abs(values).max()))[1],
+        int(np.abs(factors).max()).bit_length(),
+        len(values).bit_length(),
+    ]
     unit = sum(sizes) - 52
     first = np.ldexp(np.rint(np.ldexp(values, -unit)), unit)
     return pa.array((values - first if rest else first) * factors)
