@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from viewkeeper.database.progress import shown_progress
 from viewkeeper.database.snapshot import Snapshot
 from viewkeeper.database.table import Table
 from viewkeeper.database.transaction import Transaction
@@ -203,7 +204,8 @@ class Database:
         """Bring every group, or the group of one view, to the newest cut; returns when committed."""
         definitions = self._catalog.definitions() if name is None else [self._catalog.definition(name)]
         groups = dict.fromkeys(definition.group for definition in definitions)
-        return RefreshReport(tuple(self._maintainer.refresh(group) for group in groups))
+        with shown_progress(self._maintainer):
+            return RefreshReport(tuple(self._maintainer.refresh(group) for group in groups))
 
     def explain(self, name: str) -> str:
         """How a view is maintained: blocks, strategy and reason, indexes, the way of each change."""

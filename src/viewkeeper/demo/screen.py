@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -93,8 +95,14 @@ class Screen:
             yield PlainStream(self)
             return
         stream = LiveStream(seconds)
-        with Live(get_renderable=stream.render, console=self._console, refresh_per_second=4, transient=False):
+        live = Live(get_renderable=stream.render, console=self._console, refresh_per_second=4)
+        with _without_other_bars(), live:
             yield stream
+
+
+def _without_other_bars() -> contextlib.AbstractContextManager[object]:
+    """A refresh draws a bar on stderr where that is a terminal: two that draw on one would draw over each other."""
+    return contextlib.redirect_stderr(io.StringIO())
 
 
 class Stream:
@@ -136,7 +144,7 @@ class LiveStream(Stream):
         self._figures = figures
 
     def render(self) -> RenderableType:
-        return Padding(Group(self._state(), self._categories()), (0, 0, 0, 6))
+        return Padding(Group(self._state(), "", self._categories()), (0, 0, 0, 6))
 
     def _state(self) -> Table:
         now = self._figures

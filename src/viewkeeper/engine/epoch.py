@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -28,6 +28,10 @@ FILL_FROM = 64 << 20
 """Bytes of input from which a new table is filled by Spark tasks."""
 
 
+Progress = Callable[[ViewReport, int], None]
+"""Told of each view that is done, and of how many there are."""
+
+
 @dataclass
 class Epoch:
     """Runs the plans of a group. What it applies is not seen by anyone until the group commits."""
@@ -42,6 +46,7 @@ class Epoch:
     tasks_from: int = TASKS_FROM
     fill_from: int = FILL_FROM
     mode: str = "inline"
+    progress: Progress = lambda report, views: None
     _moved: dict[str, bool] = field(default_factory=dict)
     _stopped: set[str] = field(default_factory=set)
     _filled: set[str] = field(default_factory=set)
@@ -50,7 +55,11 @@ class Epoch:
         """Every view; those in `rebuild`, and those that had stopped, from scratch."""
         for table in self._base_tables():
             self._follow_indexes(table)
-        return [self._view(plan, plan.name in set(rebuild)) for plan in self.plans]
+        reports = []
+        for plan in self.plans:
+            reports.append(self._view(plan, plan.name in set(rebuild)))
+            self.progress(reports[-1], len(self.plans))
+        return reports
 
     def _base_tables(self) -> list[str]:
         own = {plan.name for plan in self.plans}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from viewkeeper.engine.catalog import HISTORY, ViewCatalog
-from viewkeeper.engine.epoch import FILL_FROM, TASKS_FROM, Epoch, block_tables
+from viewkeeper.engine.epoch import FILL_FROM, TASKS_FROM, Epoch, Progress, block_tables
 from viewkeeper.engine.leadership import Leadership
 from viewkeeper.engine.oracle import compare, evaluate, shown_rows
 from viewkeeper.engine.point import Step
@@ -31,7 +31,7 @@ class Maintainer:
     spark: Spark
     catalog: ViewCatalog
     leadership: Leadership
-    progress: Callable[[ViewReport], None] = field(default=lambda report: None)
+    progress: Progress = field(default=lambda report, views: None)
     tasks_from: int = TASKS_FROM
     fill_from: int = FILL_FROM
 
@@ -85,15 +85,20 @@ class Maintainer:
 
     def _new_epoch(self, step: Step, plans: list[ViewPlan], shapes: Mapping[str, Shape]) -> Epoch:
         return Epoch(
-            step, self.spark, self.catalog, plans, shapes, tasks_from=self.tasks_from, fill_from=self.fill_from
+            step,
+            self.spark,
+            self.catalog,
+            plans,
+            shapes,
+            tasks_from=self.tasks_from,
+            fill_from=self.fill_from,
+            progress=self.progress,
         )
 
     def _recorded(
         self, group: str, epoch: Epoch, cut: Cut, views: Sequence[ViewReport], started: float, jobs: int
     ) -> EpochReport:
         self._clear_failures(views)
-        for view in views:
-            self.progress(view)
         seconds = time.perf_counter() - started
         number = epoch.step.epoch
         report = EpochReport(group, number, cut, epoch.mode, seconds, jobs, tuple(views), time.time())

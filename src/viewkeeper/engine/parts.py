@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from viewkeeper import names
 from viewkeeper.engine.point import Step, weighted_rows, weighted_schema
 from viewkeeper.engine.spark import Spark
+from viewkeeper.errors import QueryFailed
 from viewkeeper.maintain.delta.rows import consolidate, stored_keys
 from viewkeeper.maintain.delta.select import is_plain, joined_sql, part_sql, pick_columns
 from viewkeeper.maintain.plan import Access, BlockPlan, Hop, Shape
@@ -107,7 +108,28 @@ class PartRunner:
         schema = self.plan.part_schema.append(pa.field(names.WEIGHT, pa.int64()))
         if not terms.texts:
             return schema.empty_table()
-        return self.spark.run(" UNION ALL ".join(terms.texts), terms.tables, schema)
+        try:
+            return self.spark.run(" UNION ALL ".join(terms.texts), terms.tables, schema)
+        except QueryFailed as failure:
+            raise self._located(failure, terms, schema) from failure
+
+    def _located(self, failure: QueryFailed, terms: Terms, schema: pa.Schema) -> QueryFailed:
+        """The failure with the row that it fails on, found by halving, where one table of rows is evaluated alone."""
+        if len(terms.tables) != 1:
+            return failure
+        name, rows = next(iter(terms.tables.items()))
+        while rows.num_rows > 1:
+            half = rows.slice(0, rows.num_rows // 2)
+            rows = half if self._fails(terms, name, half, schema) else rows.slice(half.num_rows)
+        row = {column: value for column, value in rows.to_pylist()[0].items() if column != names.WEIGHT}
+        return QueryFailed(f"{failure.message} (on the row {row})", hint=failure.hint, row=row, **failure.fields)
+
+    def _fails(self, terms: Terms, name: str, rows: pa.Table, schema: pa.Schema) -> bool:
+        try:
+            self.spark.run(terms.texts[0], {name: rows}, schema)
+        except QueryFailed:
+            return True
+        return False
 
     def typed(self, rows: pa.Table) -> pa.Table:
         return rows.cast(self.plan.part_schema.append(pa.field(names.WEIGHT, pa.int64())))

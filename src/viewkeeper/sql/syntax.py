@@ -38,9 +38,7 @@ class Spark4(Spark):
         STRING_ESCAPES: ClassVar = ["'", '"', "\\"]
 
     class Parser(Spark.Parser):
-        FUNCTIONS: ClassVar = {
-            name: build for name, build in Spark.Parser.FUNCTIONS.items() if name in _READ_FUNCTIONS
-        }
+        FUNCTIONS: ClassVar = {name: build for name, build in Spark.Parser.FUNCTIONS.items() if name in _READ_FUNCTIONS}
 
 
 DIALECT = "spark4"
