@@ -38,6 +38,9 @@ COUNT = "_vk_count"
 VALUE = "_vk_value"
 """In a value index: the argument of an aggregate, ordered within its group."""
 
+CARRIED = "_vk_carried"
+"""In a value index of MIN_BY or MAX_BY: the value that goes with the one that is ordered."""
+
 WHOLE = "_vk_whole"
 """The key of an aggregate without GROUP BY: always 0, since it has one row."""
 

@@ -153,7 +153,10 @@ class Database:
 
     def table(self, name: str) -> Table:
         """The table of that name."""
-        return Table(self._store, self._store.table(name))
+        spec = self._store.table(name)
+        if spec.kind is not Kind.BASE:
+            raise InputError(f'"{spec.name}" is a view: it follows its tables', hint=f'read it with db.view("{spec.name}")')
+        return Table(self._store, spec)
 
     def tables(self) -> list[Table]:
         """Every table, by name."""

@@ -17,7 +17,7 @@ from viewkeeper.engine.parts import PartRunner
 from viewkeeper.engine.point import Step
 from viewkeeper.engine.spark import Spark
 from viewkeeper.errors import Corrupt
-from viewkeeper.maintain.accumulators import EXTREMES, Accumulators
+from viewkeeper.maintain.accumulators import EXTREMES, FIRSTS, Accumulators, value_columns
 from viewkeeper.maintain.delta import aggregate, extremes
 from viewkeeper.maintain.delta.rows import as_desired, consolidate, desired_rows, one_zero, without
 from viewkeeper.maintain.plan import BlockPlan, group_columns
@@ -108,8 +108,8 @@ class BlockRunner:
         if not kept.top.groups and folded.num_rows == 0:
             folded = _the_whole(kept)
         distincts = {
-            argument: self._values(kept, argument, rows, folded, from_scratch=from_scratch)
-            for argument in kept.value_indexes
+            values[0]: self._values(kept, values, rows, folded, from_scratch=from_scratch)
+            for values in sorted(kept.value_indexes, key=len, reverse=True)
         }
         state = aggregate.merge(kept, folded, self._current(kept, folded, from_scratch=from_scratch), distincts)
         calls = aggregate.results(kept, state, self._edges(kept, state))
@@ -125,11 +125,11 @@ class BlockRunner:
         return self._probe(spec, keys, columns)
 
     def _values(
-        self, kept: Accumulators, argument: str, rows: pa.Table, folded: pa.Table, *, from_scratch: bool
+        self, kept: Accumulators, columns: tuple[str, ...], rows: pa.Table, folded: pa.Table, *, from_scratch: bool
     ) -> pa.Array:
-        """Bring an argument's value index to the epoch; how each group's number of distinct values moves."""
-        spec = kept.value_indexes[argument]
-        values = extremes.fold_values(kept, argument, rows)
+        """Bring a value index to the epoch; how each group's number of distinct values moves."""
+        spec = kept.value_indexes[columns]
+        values = extremes.fold_values(kept, columns, rows)
         if from_scratch:
             current = pa.table({names.PROBE: pa.array([], pa.int64()), names.COUNT: pa.array([], pa.int64())})
         else:
@@ -141,19 +141,21 @@ class BlockRunner:
             self.apply(spec, desired)
         return extremes.distinct_changes(kept, folded, values, moved)
 
-    def _edges(self, kept: Accumulators, state: pa.Table) -> dict[tuple[str, Function], pa.Array]:
+    def _edges(self, kept: Accumulators, state: pa.Table) -> dict[tuple[tuple[str, ...], Function], pa.Array]:
         """The least and greatest values of each group, after the epoch."""
         found = {}
-        for argument, spec in kept.value_indexes.items():
-            for function in kept.functions(argument) & set(EXTREMES):
-                pick = Pick.FIRST if function is Function.MIN else Pick.LAST
-                keys = state.select(kept.group_names)
+        keys = state.select(kept.group_names)
+        for values, spec in kept.value_indexes.items():
+            result = list(value_columns(values))[-1]
+            keys_in_order = keys.select([name for name in spec.key if name in kept.group_names])
+            for function in kept.functions(values) & set(EXTREMES):
+                pick = Pick.FIRST if function in FIRSTS else Pick.LAST
                 rows = self.step.store.probe(
-                    spec.name, keys, pick=pick, columns=[names.VALUE], at=self.step.at_end(spec)
+                    spec.name, keys_in_order, pick=pick, columns=[result], at=self.step.at_end(spec)
                 )
                 slots = np.full(state.num_rows, -1, dtype=np.int64)
                 slots[rows[names.PROBE].to_numpy()] = np.arange(rows.num_rows)
-                found[argument, function] = rows[names.VALUE].combine_chunks().take(pa.array(slots, mask=slots < 0))
+                found[values, function] = rows[result].combine_chunks().take(pa.array(slots, mask=slots < 0))
         return found
 
     def _stored(self, kept: Accumulators, state: pa.Table, calls: pa.Table) -> pa.Table:

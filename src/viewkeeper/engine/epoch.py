@@ -19,6 +19,7 @@ from viewkeeper.engine.spark import Spark
 from viewkeeper.errors import Corrupt, QueryFailed
 from viewkeeper.maintain.delta.rows import as_desired, consolidate, without
 from viewkeeper.maintain.plan import BlockPlan, Shape, Strategy, ViewPlan
+from viewkeeper.sql.queries import with_ties_broken
 from viewkeeper.store.contract import Applied, TableSpec
 
 TASKS_FROM = 200_000
@@ -166,7 +167,7 @@ class Epoch:
         for name in plan.tables:
             shape = self._shape(name)
             tables[name] = self._shown_after(shape)
-        result = self.spark.run(plan.query, tables, plan.shape.schema)
+        result = self.spark.run(with_ties_broken(plan.query), tables, plan.shape.schema)
         weighted = result.append_column(names.WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), result.num_rows))
         rows = consolidate(weighted)
         counted = rows.rename_columns([*plan.shape.columns, names.COUNT])

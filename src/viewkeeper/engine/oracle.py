@@ -15,6 +15,7 @@ from viewkeeper.engine.reports import Verification
 from viewkeeper.engine.spark import Spark
 from viewkeeper.maintain.delta.rows import consolidate, stored_keys
 from viewkeeper.maintain.plan import Shape, ViewPlan
+from viewkeeper.sql.queries import with_ties_broken
 from viewkeeper.store.contract import Cut, Kind, Positions, Store
 
 TOLERANCE = 1e-9
@@ -27,7 +28,8 @@ def evaluate(plan: ViewPlan, catalog: ViewCatalog, spark: Spark, cut: Cut, shape
     queries: list[tuple[str, str]] = []
     _collect(plan, catalog, cut, shapes, tables, queries)
     with_ = ", ".join(f"`{name}` AS (\n{query}\n)" for name, query in queries)
-    sql = f"WITH {with_}\nSELECT * FROM (\n{plan.query}\n)" if queries else plan.query
+    query = with_ties_broken(plan.query)
+    sql = f"WITH {with_}\nSELECT * FROM (\n{query}\n)" if queries else query
     return spark.run(sql, tables, plan.shape.schema)
 
 
@@ -47,7 +49,7 @@ def _collect(
         else:
             inner = catalog.plan(catalog.definition(name))
             _collect(inner, catalog, cut, shapes, tables, queries)
-            queries.append((name, inner.query))
+            queries.append((name, with_ties_broken(inner.query)))
 
 
 def shown_rows(
@@ -107,9 +109,11 @@ def _beyond_tolerance(difference: pa.Table) -> pa.Table:
 
 
 def _order(difference: pa.Table, exact: list[str], rounded: pa.Table) -> pa.Array:
-    keys = stored_keys(difference, exact)
-    for name in rounded.column_names:
-        keys = keys.append_column(f"f_{name}", rounded[name])
+    columns = {f"f_{name}": rounded[name] for name in rounded.column_names}
+    if exact:
+        keys = stored_keys(difference, exact)
+        columns = {name: keys[name] for name in keys.column_names} | columns
+    keys = pa.table(columns)
     return pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
 
 

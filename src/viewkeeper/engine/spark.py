@@ -119,8 +119,11 @@ def _frame(session: SparkSession, table: pa.Table) -> Any:
 
 def _local_session() -> SparkSession:
     """Spark in this process, quiet, with the interpreter that runs us for its Python workers."""
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
+    # A failing row reaches the caller as our error. PySpark logs it as well, with a stack of 8,000 characters, each time.
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel("CRITICAL")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     cores = os.cpu_count() or 1
     builder = SparkSession.builder.master(os.environ.get("VIEWKEEPER_SPARK_MASTER", f"local[{cores}]"))

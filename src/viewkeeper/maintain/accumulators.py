@@ -9,7 +9,8 @@
 | BOOL_AND, BOOL_OR | the non-NULL and the true values | none false; one true |
 | VARIANCE, STDDEV of integers and decimals | exact sum and sum of squares | their formula |
 | MIN, MAX | a value index ordered by (group, value) | its first, its last row |
-| COUNT(DISTINCT x) | the same index, and how many rows of it the group has | that number |
+| MIN_BY, MAX_BY | one ordered by (group, order, result) | that of its first, its last row; of ties the least, the greatest |
+| COUNT(DISTINCT x) | the same index as MIN, and how many rows of it the group has | that number |
 
 Every entry is a sum over the group's rows, so a change adds to it with its weight: that is why a deletion needs nothing
 but its row. The value index is a bag of (group, value): the least value of a group is found after the change, by a seek.
@@ -29,7 +30,8 @@ from viewkeeper.store.contract import Kind, TableSpec
 
 Typer = Callable[[str, Mapping[str, pa.Schema]], pa.Schema]
 
-EXTREMES = (Function.MIN, Function.MAX)
+FIRSTS = (Function.MIN, Function.MIN_BY)
+EXTREMES = (*FIRSTS, Function.MAX, Function.MAX_BY)
 INDEXED = (*EXTREMES, Function.COUNT_DISTINCT)
 VARIANCES = (Function.VAR_POP, Function.VAR_SAMP, Function.STDDEV_POP, Function.STDDEV_SAMP)
 SPECIAL_VALUES = ("nan", "infinity", "negative")
@@ -37,14 +39,14 @@ SPECIAL_VALUES = ("nan", "infinity", "negative")
 
 @dataclass(frozen=True)
 class Accumulators:
-    """An aggregate block's hidden state. `value_indexes` are by argument."""
+    """An aggregate block's hidden state. `value_indexes` are by the columns that they are over."""
 
     top: Aggregate
     part_schema: pa.Schema
     state_schema: pa.Schema
     call_schema: pa.Schema
     output_schema: pa.Schema
-    value_indexes: Mapping[str, TableSpec]
+    value_indexes: Mapping[tuple[str, ...], TableSpec]
 
     @property
     def group_fields(self) -> list[pa.Field]:
@@ -56,12 +58,13 @@ class Accumulators:
     def group_names(self) -> list[str]:
         return [field.name for field in self.group_fields]
 
-    def functions(self, argument: str) -> set[Function]:
-        return {call.function for call in self.top.calls if call.argument == argument}
-
     @property
     def arguments(self) -> list[str]:
         return list(dict.fromkeys(call.argument for call in self.top.calls if call.argument is not None))
+
+    def functions(self, values: tuple[str, ...]) -> set[Function]:
+        """The functions that read a value index."""
+        return {call.function for call in self.top.calls if call.values == values and call.function in INDEXED}
 
     @property
     def plain_outputs(self) -> bool:
@@ -87,12 +90,13 @@ def accumulators(
         _refuse_inexact(call, part_schema)
     call_schema = _call_schema(top, part_schema, typer)
     fields = [pa.field(names.COUNT, pa.int64())]
-    indexes: dict[str, TableSpec] = {}
+    indexes: dict[tuple[str, ...], TableSpec] = {}
     for argument in dict.fromkeys(call.argument for call in top.calls if call.argument is not None):
         functions = {call.function for call in top.calls if call.argument == argument}
         fields += _argument_fields(argument, functions, part_schema.field(argument).type)
-        if functions & set(INDEXED):
-            indexes[argument] = _value_index(block, order, argument, part_schema, group, regions)
+    for call in top.calls:
+        if call.function in INDEXED:
+            indexes[call.values] = _value_index(block, order, call.values, part_schema, group, regions)
     output_schema = _output_schema(top, part_schema, call_schema, typer)
     return Accumulators(top, part_schema, pa.schema(fields), call_schema, output_schema, indexes)
 
@@ -107,7 +111,7 @@ def _refuse_inexact(call: Call, part_schema: pa.Schema) -> None:
         raise NotIncremental(
             call.function.value.upper(), f"of {kind} loses digits when rows go, so it has no delta rule"
         )
-    if call.function in INDEXED and pa.types.is_nested(kind):
+    if call.function in INDEXED and any(pa.types.is_nested(part_schema.field(name).type) for name in call.values):
         raise NotIncremental(call.function.value.upper(), "of nested values has no delta rule")
 
 
@@ -150,14 +154,20 @@ def sum_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _value_index(
-    block: str, order: Sequence[str], argument: str, part_schema: pa.Schema, group: str, regions: int
+    block: str, order: Sequence[str], values: tuple[str, ...], part_schema: pa.Schema, group: str, regions: int
 ) -> TableSpec:
     groups = [part_schema.field(name) for name in order] or [pa.field(names.WHOLE, pa.int8())]
-    value = pa.field(names.VALUE, part_schema.field(argument).type)
-    schema = pa.schema([*(field.with_nullable(True) for field in groups), value, pa.field(names.COUNT, pa.int64())])
+    ordered = value_columns(values)
+    fields = [pa.field(name, part_schema.field(value).type) for name, value in ordered.items()]
+    schema = pa.schema([*(field.with_nullable(True) for field in groups), *fields, pa.field(names.COUNT, pa.int64())])
     by = tuple(field.name for field in groups)
-    name = f"{names.RESERVED_PREFIX}values_{block}_{argument}"
-    return TableSpec(name, schema, (*by, names.VALUE), by, regions, Kind.INDEX, group)
+    name = f"{names.RESERVED_PREFIX}values_{block}_{'_'.join(values)}"
+    return TableSpec(name, schema, (*by, *ordered), by, regions, Kind.INDEX, group)
+
+
+def value_columns(values: tuple[str, ...]) -> dict[str, str]:
+    """A value index's columns after its groups, and the part's columns that they hold."""
+    return dict(zip((names.VALUE, names.CARRIED), values, strict=False))
 
 
 def _call_schema(top: Aggregate, part_schema: pa.Schema, typer: Typer) -> pa.Schema:

@@ -83,9 +83,10 @@ def _reworded(sql: str, words: Mapping[str, str]) -> str:
 
 def _value_indexes(plan: BlockPlan, kept: Accumulators) -> Iterator[str]:
     words = _words(plan)
-    for argument in kept.value_indexes:
-        functions = ", ".join(sorted(function.value for function in kept.functions(argument)))
-        yield f"ordered values of {_plain(words[argument])} for {functions}"
+    for values in kept.value_indexes:
+        functions = ", ".join(sorted(function.value for function in kept.functions(values)))
+        ordered = " and ".join(_plain(words[value]) for value in values)
+        yield f"ordered values of {ordered} for {functions}"
 
 
 # Parts

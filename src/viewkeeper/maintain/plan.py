@@ -165,7 +165,7 @@ def _plan_block(
     inputs = {table: known[table] for table in block.tables}
     block = _with_usable_edges(block, inputs)
     part_schema = _part_schema(block, inputs, typer)
-    block = _with_one_type(block, part_schema, inputs, typer)
+    block = _with_one_type(block, part_schema, inputs)
     _refuse_grouped_maps(block, part_schema)
     kind = Kind.INDEX if schema is None else Kind.VIEW
     own = wishes if schema is not None else Wishes(wishes.name, wishes.group, (), wishes.regions)
@@ -193,21 +193,28 @@ def _part_schema(block: Block, inputs: Mapping[str, Shape], typer: Typer) -> pa.
     return pa.schema([field for field in schema if field.name != names.WEIGHT])
 
 
-def _with_one_type(block: Block, schema: pa.Schema, inputs: Mapping[str, Shape], typer: Typer) -> Block:
-    """Parts of different types are cast to the one that Spark gives their union, since a change may be of one part alone."""
+def _with_one_type(block: Block, schema: pa.Schema, inputs: Mapping[str, Shape]) -> Block:
+    """Several parts' outputs are cast to the types that Spark gives their union, since a change may be of one part alone."""
     if len(block.parts) < 2:
         return block
-    parts = []
-    for part in block.parts:
-        own = _part_schema(Block(block.name, (part,)), inputs, typer)
-        outputs = [
-            output
-            if own.field(place).type == field.type
-            else Output(output.name, f"CAST({output.sql} AS {sql_type(field.type)})")
-            for place, (output, field) in enumerate(zip(part.outputs, schema, strict=True))
-        ]
-        parts.append(replace(part, outputs=tuple(outputs)))
+    parts = [
+        replace(
+            part,
+            outputs=tuple(
+                _cast(part, output, field.type, inputs) for output, field in zip(part.outputs, schema, strict=True)
+            ),
+        )
+        for part in block.parts
+    ]
     return Block(block.name, tuple(parts), block.top)
+
+
+def _cast(part: Part, output: Output, kind: pa.DataType, inputs: Mapping[str, Shape]) -> Output:
+    if output.column is not None:
+        tables = {source.alias: source.table for source in part.sources}
+        if inputs[tables[output.column.alias]].spec.schema.field(output.column.name).type == kind:
+            return output
+    return Output(output.name, f"CAST({output.sql} AS {sql_type(kind)})")
 
 
 def _refuse_grouped_maps(block: Block, schema: pa.Schema) -> None:

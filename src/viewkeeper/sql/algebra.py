@@ -100,6 +100,8 @@ class Function(enum.Enum):
     MIN = "min"
     MAX = "max"
     COUNT_DISTINCT = "count distinct"
+    MIN_BY = "min_by"
+    MAX_BY = "max_by"
     BOOL_AND = "bool_and"
     BOOL_OR = "bool_or"
     VAR_POP = "var_pop"
@@ -110,11 +112,20 @@ class Function(enum.Enum):
 
 @dataclass(frozen=True)
 class Call:
-    """An aggregate function over a column of the parts (None: every row counts). `sql` is the call over that column."""
+    """An aggregate function over a column of the parts (None: every row counts). `sql` is the call over that column.
+
+    For MIN_BY and MAX_BY the argument is what is ordered, and `carried` the column that is the result.
+    """
 
     function: Function
     argument: str | None
     sql: str
+    carried: str | None = None
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The columns that a value index of this call is over."""
+        return tuple(name for name in (self.argument, self.carried) if name is not None)
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,22 @@ def _function_name(node: exp.Func) -> str:
     return (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).upper()
 
 
+def with_ties_broken(query: str) -> str:
+    """The query with MIN_BY and MAX_BY made to choose, among rows that tie, the least or the greatest result.
+
+    Spark takes whichever row it meets first, so that the same rows can give two answers; a view has one.
+    """
+    tree = parse_one(query)
+    calls = list(tree.find_all(exp.ArgMin, exp.ArgMax))
+    if not calls:
+        return query
+    for call in calls:
+        value, order = call.this.sql(DIALECT), call.expression.sql(DIALECT)
+        chosen = parse_one(f"SELECT CASE WHEN ({order}) IS NOT NULL THEN struct({order}, {value}) END").expressions[0]
+        call.set("expression", chosen)
+    return tree.sql(DIALECT)
+
+
 def compile_query(name: str, query: str, output_names: Sequence[str], known: Columns) -> tuple[Block, ...]:
     """The blocks of a query, the last one under `name` with the columns `output_names` (Spark's, by position)."""
     tree = parse_one(query)
@@ -486,9 +502,10 @@ def _groups(tree: exp.Select, items: Sequence[exp.Expression]) -> list[exp.Expre
     group = tree.args.get("group")
     if group is None:
         return []
-    for extension in ("rollup", "cube", "grouping_sets", "totals"):
-        if group.args.get(extension):
-            raise NotIncremental(extension.upper().replace("_", " "), "has no delta rule")
+    several = [extension for extension in ("rollup", "cube", "grouping_sets", "totals") if group.args.get(extension)]
+    several += [node.key for node in group.expressions if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets)]
+    if several:
+        raise NotIncremental(several[0].upper().replace("_", " "), "has no delta rule")
     if group.args.get("all"):
         return [item for item in items if not any(_is_aggregate(node) for node in item.walk())]
     return [expression.unnest() for expression in group.expressions]
@@ -537,6 +554,8 @@ class _Aggregation:
         condition = None
         if isinstance(node, exp.Filter):
             condition, node = node.expression.this, node.this
+        if isinstance(node, exp.ArgMin | exp.ArgMax):
+            return self._by_call(node, condition)
         function, argument = _function(node)
         if condition is not None:
             argument = exp.case().when(condition.copy(), exp.Literal.number(1) if argument is None else argument)
@@ -545,6 +564,17 @@ class _Aggregation:
         column = self._argument(argument)
         template = {Function.COUNT: "count({})", Function.COUNT_DISTINCT: "count(DISTINCT {})"}
         return Call(function, column, template.get(function, f"{function.value}({{}})").format(column))
+
+    def _by_call(self, node: exp.ArgMin | exp.ArgMax, condition: exp.Expression | None) -> Call:
+        """Rows whose order is NULL do not count, so what a FILTER leaves out is given none."""
+        if node.args.get("count"):
+            raise NotIncremental(node.sql(DIALECT), "has no delta rule")
+        function = Function.MIN_BY if isinstance(node, exp.ArgMin) else Function.MAX_BY
+        order: exp.Expression = node.expression
+        if condition is not None:
+            order = exp.case().when(condition.copy(), order)
+        argument, carried = self._argument(order), self._argument(node.this)
+        return Call(function, argument, f"{function.value}({carried}, {argument})", carried)
 
     def _argument(self, node: exp.Expression) -> str:
         """The part's column that holds an argument; equal arguments share one."""

@@ -27,11 +27,14 @@ import pyarrow.compute as pc
 
 from viewkeeper import names
 from viewkeeper.errors import Corrupt, QueryFailed
-from viewkeeper.maintain.accumulators import SPECIAL_VALUES, Accumulators
+from viewkeeper.maintain.accumulators import EXTREMES, SPECIAL_VALUES, Accumulators
 from viewkeeper.maintain.delta.rows import sum_by
 from viewkeeper.sql.algebra import Call, Function
 
 _SAFE = 2.0**62
+
+Edges = Mapping[tuple[tuple[str, ...], Function], pa.Array]
+"""The least or greatest value of each group, by value index and function."""
 
 
 # Folding
@@ -53,9 +56,16 @@ def fold(kept: Accumulators, rows: pa.Table) -> pa.Table:
 
 
 def refold(kept: Accumulators, parts: pa.Table) -> pa.Table:
-    """Folds of parts of a change as one: a sum of sums is the sum."""
-    columns = [name for name in parts.column_names if name not in kept.group_names]
-    first, sums = sum_by(parts, kept.group_names, {name: parts[name] for name in columns})
+    """Folds of parts of a change as one: a sum of sums is the sum. What a sum of doubles would lose joins the rest."""
+    values = {name: parts[name] for name in parts.column_names if name not in kept.group_names}
+    for argument in kept.arguments:
+        total, rest = names.SUM + argument, names.SUM_REST + argument
+        if rest in values:
+            once = pa.array(np.ones(parts.num_rows, dtype=np.int64))
+            column = values[total].combine_chunks()
+            values[total] = _weighted_doubles(column, once, rest=False)
+            values[rest] = pc.add(values[rest].combine_chunks(), _weighted_doubles(column, once, rest=True))
+    first, sums = sum_by(parts, kept.group_names, values)
     folded = parts.select(kept.group_names).take(first)
     for name, column in sums.items():
         folded = folded.append_column(name, column)
@@ -232,7 +242,7 @@ def _forget_rounding(columns: dict[str, pa.Array], argument: str) -> None:
 # Results
 
 
-def results(kept: Accumulators, state: pa.Table, edges: Mapping[tuple[str, Function], pa.Array]) -> pa.Table:
+def results(kept: Accumulators, state: pa.Table, edges: Edges) -> pa.Table:
     """The calls' values `a0`, `a1` ... for each row of a state. `edges` are the least and greatest values by argument."""
     columns = []
     for number, call in enumerate(kept.top.calls):
@@ -246,14 +256,12 @@ def results(kept: Accumulators, state: pa.Table, edges: Mapping[tuple[str, Funct
     return pa.table(columns, names=[f"a{number}" for number in range(len(columns))])
 
 
-def _result(
-    call: Call, state: pa.Table, edges: Mapping[tuple[str, Function], pa.Array], wanted: pa.DataType
-) -> pa.Array:
+def _result(call: Call, state: pa.Table, edges: Edges, wanted: pa.DataType) -> pa.Array:
     function, argument = call.function, call.argument
     if argument is None:
         return state[names.COUNT].combine_chunks()
-    if function in (Function.MIN, Function.MAX):
-        return edges[argument, function]
+    if function in EXTREMES:
+        return edges[call.values, function]
     if function is Function.COUNT_DISTINCT:
         return state[names.DISTINCTS + argument].combine_chunks()
     counts = state[names.NON_NULL + argument].combine_chunks()

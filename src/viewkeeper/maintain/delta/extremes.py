@@ -1,4 +1,4 @@
-"""MIN, MAX and COUNT(DISTINCT): a bag of (group, value), ordered, with a count for each.
+"""MIN, MAX, MIN_BY, MAX_BY and COUNT(DISTINCT): a bag of (group, value), ordered, with a count for each.
 
 The change is folded per (group, value) and added to the counts; a value whose count reaches zero goes. Then the least
 value of a group is the first row under it, and the greatest the last: a seek, however large the group. A value is
@@ -15,20 +15,21 @@ import pyarrow.compute as pc
 
 from viewkeeper import names
 from viewkeeper.errors import Corrupt
-from viewkeeper.maintain.accumulators import Accumulators
+from viewkeeper.maintain.accumulators import Accumulators, value_columns
 from viewkeeper.maintain.delta.aggregate import with_groups
 from viewkeeper.maintain.delta.rows import as_desired, one_zero, stored_keys, sum_by
 from viewkeeper.store.contract import TableSpec
 
 
-def fold_values(kept: Accumulators, argument: str, rows: pa.Table) -> pa.Table:
-    """The parts' rows as the change of an argument's value index: groups, value, and what to add to its count."""
+def fold_values(kept: Accumulators, values: tuple[str, ...], rows: pa.Table) -> pa.Table:
+    """The parts' rows as the change of a value index: groups, value, and what to add to its count."""
     rows = with_groups(kept, rows)
-    rows = rows.filter(rows[argument].is_valid())
-    rows = one_zero(rows, [argument])
-    table = rows.select(kept.group_names).append_column(names.VALUE, rows[argument])
-    columns = [*kept.group_names, names.VALUE]
-    first, sums = sum_by(table, columns, {names.WEIGHT: rows[names.WEIGHT]})
+    rows = rows.filter(rows[values[0]].is_valid())
+    rows = one_zero(rows, values)
+    table = rows.select(kept.group_names)
+    for name, value in value_columns(values).items():
+        table = table.append_column(name, rows[value])
+    first, sums = sum_by(table, table.column_names, {names.WEIGHT: rows[names.WEIGHT]})
     folded = table.take(first).append_column(names.WEIGHT, sums[names.WEIGHT])
     return folded.filter(pc.not_equal(folded[names.WEIGHT], 0))
 

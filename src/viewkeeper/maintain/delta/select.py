@@ -51,6 +51,7 @@ def joined_sql(part: Select, inputs: Mapping[str, Shape], table: str) -> str:
     """A part over rows that are already joined on its edges, with columns `alias.column`.
 
     Each source's columns become one struct of the source's name, so that the query's own `alias.column` finds them.
+    The inner query has a name because Spark would take `WHERE (false)` for one.
     """
     structs = []
     for source in part.sources:
@@ -58,7 +59,7 @@ def joined_sql(part: Select, inputs: Mapping[str, Shape], table: str) -> str:
         structs.append(f"struct({fields}) AS {quoted(source.alias)}")
     outputs = [f"{output.sql} AS {quoted(output.name)}" for output in part.outputs]
     inner = f"SELECT {', '.join(structs)}, {names.WEIGHT} FROM {table}"
-    return f"SELECT {', '.join([*outputs, names.WEIGHT])} FROM ({inner}){_where(part.conditions)}"
+    return f"SELECT {', '.join([*outputs, names.WEIGHT])} FROM ({inner}) AS _vk_joined{_where(part.conditions)}"
 
 
 def _weight(part: Part) -> str:
