@@ -1,4 +1,4 @@
-"""The documents' code runs, and prints what they say it prints."""
+"""The documents' code runs and prints what they say it prints, and what they point at is there."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = re.compile(r"```python\n(?P<code>.*?)```\n+```text\n(?P<output>.*?)```", re.DOTALL)
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TIMEOUT = 240.0
+"""Seconds for one example. Most start Spark, which takes a few."""
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if "```python" in page.read_text()], ids=lambda page: page.name
-)
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "```python" in page.read_text()], ids=name)
 def test_examples_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
     examples = list(EXAMPLE.finditer(page.read_text()))
     assert len(examples) == page.read_text().count("```python"), "every example shows its output"
@@ -25,13 +29,42 @@ def test_examples_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
         folder.mkdir()
         run = subprocess.run(
             [sys.executable, "-W", "error", "-c", example["code"]],
-            cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+            cwd=folder, capture_output=True, text=True, timeout=TIMEOUT, check=False,
         )  # fmt: skip
         assert run.returncode == 0, run.stderr
         assert run.stdout == example["output"]
 
 
-def test_links_between_pages_lead_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_tests_that_are_named_exist(page: Path) -> None:
+    """`tests/file.py::test`, or a test by its name alone, which some module of the contract or the tests has."""
+    text = page.read_text()
+    for path, test in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text):
+        assert f"def {test}(" in (ROOT / path).read_text() if test else (ROOT / path).exists(), f"{path}::{test}"
+    sources = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "src/viewkeeper/testing").rglob("*.py")]
+    everything = "\n".join(source.read_text() for source in sources)
+    for test in re.findall(r"`(test_\w+)`", text):
+        assert f"def {test}(" in everything, test
+
+
+def test_the_architecture_is_short_and_names_modules_that_exist() -> None:
+    text = (ROOT / "docs/ARCHITECTURE.md").read_text()
+    assert len(text.splitlines()) < 150
+    package = ROOT / "src/viewkeeper"
+    named = re.findall(r"`([\w/]+\.py)`", text)
+    assert len(named) > 20
+    for path in named:
+        found = any((place / path).exists() for place in (ROOT, package, package / "store/embedded"))
+        assert found, path
+
+
+def test_every_package_is_in_the_architecture() -> None:
+    text = (ROOT / "docs/ARCHITECTURE.md").read_text()
+    for package in (path.parent for path in (ROOT / "src/viewkeeper").glob("*/__init__.py")):
+        assert f"{package.name}/" in text, package.name
