@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from bench.registry import BENCHMARKS
-from bench.report import Report, table, write
-from bench.runner import Verdict
+from bench.report import Report, breakdown_table, table, write
+from bench.runner import Breakdown, Outcome, Verdict
 from bench.settings import SEED, SMALL, Settings
 
 ROOT = Path(__file__).parent.parent
@@ -61,15 +61,17 @@ def _run(name: str, given: argparse.Namespace) -> Report:
     folder = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", suffix=".vk", dir=given.folder))
     settings = Settings(folder, given.quick, given.scale, given.seed)
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-    outcomes = []
+    outcomes: list[Outcome] = []
+    breakdowns: list[Breakdown] = []
     try:
         with console.status(f"{name} ...") as status:
-            for outcome in BENCHMARKS[name](settings):
-                outcomes.append(outcome)
-                status.update(f"{name}: after {escape(outcome.what)} ...")
+            for found in BENCHMARKS[name].measure(settings):
+                breakdowns.append(found) if isinstance(found, Breakdown) else outcomes.append(found)
+                status.update(f"{name}: after {escape(found.what)} ...")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    report = Report(name, settings, started, time.perf_counter() - clock, outcomes)
+    sizes = BENCHMARKS[name].sizes(settings)
+    report = Report(name, settings, started, time.perf_counter() - clock, outcomes, breakdowns, sizes)
     _show(console, report, write(report, given.json))
     return report
 
@@ -82,6 +84,8 @@ def _console() -> Console:
 
 def _show(console: Console, report: Report, path: Path) -> None:
     console.print(table(report))
+    if report.breakdowns:
+        console.print(breakdown_table(report.breakdowns))
     for outcome in report.outcomes:
         if outcome.problem is not None:
             console.print(f"[bold red]failed[/] {escape(outcome.what)}: {escape(outcome.problem)}")

@@ -37,15 +37,15 @@ def main(path: str, database: str) -> None:
         rows = pa.ipc.open_file(source).read_all()
     with vk.open(database) as db:
         db.execute(f"CREATE TABLE t ({DDL})")
-        before = _megabytes("VmRSS")
+        before = megabytes("VmRSS")
         db.table("t").put(rows)
-        after = _megabytes("VmHWM")
+        after = megabytes("VmHWM")
         if not db.table("t").scan().equals(rows):
             sys.exit("the rows that were put are not the rows that are there")
     print(after - before)
 
 
-def _megabytes(field: str) -> float:
+def megabytes(field: str) -> float:
     """Linux counts the parent's memory into `ru_maxrss` of a child that it has started; its own status does not."""
     try:
         found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from bench import machine
-from bench.runner import Direction, Limit, Outcome, Sample, Verdict
+from bench.runner import Breakdown, Direction, Limit, Outcome, Sample, Verdict
 from bench.settings import Settings
 
 _STYLES = {
@@ -32,6 +32,8 @@ class Report:
     started: str
     seconds: float
     outcomes: Sequence[Outcome]
+    breakdowns: Sequence[Breakdown] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def verdicts(self) -> set[Verdict]:
@@ -42,8 +44,9 @@ class Report:
 
 
 def table(report: Report) -> Table:
-    title = f"{report.name}: {report.settings.rows:,} rows, {report.seconds:.0f} s; medians ± half the spread"
-    shown = Table(title=title, title_justify="left")
+    title = f"{report.name}: {report.seconds:.0f} s; medians ± half the spread"
+    sizes = ", ".join(f"{name.replace('_', ' ')} {size:,}" for name, size in report.sizes.items())
+    shown = Table(title=title, title_justify="left", caption=f"{sizes}\nload {machine.load()}", caption_justify="left")
     for heading in ("what", "ours", "raw", "ratio", "floor/ceiling", "verdict"):
         shown.add_column(
             heading, justify="left" if heading in ("what", "verdict") else "right", no_wrap=heading != "what"
@@ -52,6 +55,30 @@ def table(report: Report) -> Table:
         verdict = outcome.verdict
         shown.add_row(*_cells(outcome), f"[{_STYLES[verdict]}]{verdict.value}[/]")
     return shown
+
+
+def breakdown_table(breakdowns: Sequence[Breakdown]) -> Table:
+    """A line per thing that was measured, a column per part of its time."""
+    shown = Table(title="where the time goes, in milliseconds", title_justify="left", padding=(0, 0), pad_edge=False)
+    shown.add_column("what", no_wrap=True)
+    parts = list(dict.fromkeys(part for breakdown in breakdowns for part in breakdown.seconds))
+    counts = list(dict.fromkeys(count for breakdown in breakdowns for count in breakdown.counts))
+    for heading in (*parts, *counts):
+        shown.add_column(heading, justify="right")
+    for breakdown in breakdowns:
+        times = [breakdown.seconds.get(part, 0.0) for part in parts]
+        shown.add_row(
+            breakdown.what,
+            *(_milliseconds(time) for time in times),
+            *(f"{breakdown.counts.get(count, 0)}" for count in counts),
+        )
+    return shown
+
+
+def _milliseconds(seconds: float) -> str:
+    if not seconds:
+        return ""
+    return f"{seconds * 1e3:.1f}" if seconds < 0.01 else f"{seconds * 1e3:,.0f}"
 
 
 def _cells(outcome: Outcome) -> tuple[str, str, str, str, str]:
@@ -114,9 +141,10 @@ def as_json(report: Report) -> dict[str, Any]:
         "seconds": round(report.seconds, 1),
         "quick": report.settings.quick,
         "seed": report.settings.seed,
-        "sizes": report.settings.sizes(),
+        "sizes": dict(report.sizes),
         "machine": machine.facts(),
         "results": [_outcome(outcome) for outcome in report.outcomes],
+        "breakdowns": [asdict(breakdown) for breakdown in report.breakdowns],
     }
 
 

@@ -12,7 +12,7 @@ import gc
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,15 @@ class Outcome:
         return Verdict.BELOW if self.limit.direction is Direction.FLOOR else Verdict.ABOVE
 
 
+@dataclass(frozen=True)
+class Breakdown:
+    """Where the time of something went, part by part, and how much of what was used."""
+
+    what: str
+    seconds: Mapping[str, float]
+    counts: Mapping[str, int]
+
+
 def _nothing() -> None:
     return None
 
@@ -134,17 +143,15 @@ def compare(comparison: Comparison) -> Iterator[Outcome]:
     except Exception as error:
         yield failed(comparison.what, error)
         return
-    our_medians, raw_medians = _medians(ours), _medians(raw)
-    yield Outcome(
-        comparison.what,
-        ours=our_medians,
-        raw=raw_medians,
-        ratio=_ratio(our_medians, raw_medians, comparison.limit),
-        limit=comparison.limit,
-    )
+    yield paired(comparison.what, _medians(ours), _medians(raw), comparison.limit)
     if comparison.p99 is not None:
         slowest, raw_slowest = (Sample(tuple(percentile(times, 0.99) for times in side)) for side in (ours, raw))
         yield Outcome(f"{comparison.what}, p99", ours=slowest, raw=raw_slowest, limit=comparison.p99)
+
+
+def paired(what: str, ours: Sample, raw: Sample, limit: Limit | None) -> Outcome:
+    """The outcome of repetitions that ran in turn."""
+    return Outcome(what, ours=ours, raw=raw, ratio=_ratio(ours, raw, limit), limit=limit)
 
 
 def single(what: str, unit: str, measure: Callable[[], float], limit: Limit, repetitions: int = 1) -> Outcome:

@@ -1,4 +1,4 @@
-"""How much of everything a run does."""
+"""How much of everything a run does. The sizes are the store's; another benchmark scales its own."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class Settings:
 
     @property
     def rows(self) -> int:
-        return self._scaled(50_000 if self.quick else 1_000_000)
+        return self.scaled(50_000 if self.quick else 1_000_000)
 
     @property
     def probes(self) -> int:
-        return self._scaled(5_000 if self.quick else 100_000)
+        return self.scaled(5_000 if self.quick else 100_000)
 
     @property
     def reads(self) -> int:
         """Point reads per repetition."""
-        return self._scaled(500 if self.quick else 2_000)
+        return self.scaled(500 if self.quick else 2_000)
 
     @property
     def writes(self) -> int:
         """Single-row writes per repetition, each of which waits for the disk."""
-        return self._scaled(50 if self.quick else 200)
+        return self.scaled(50 if self.quick else 200)
 
     @property
     def bulk_repetitions(self) -> int:
@@ -50,5 +50,5 @@ class Settings:
         names = ("rows", "probes", "reads", "writes", "bulk_repetitions", "repetitions")
         return {name: getattr(self, name) for name in names}
 
-    def _scaled(self, size: int) -> int:
+    def scaled(self, size: int) -> int:
         return max(10, round(size * self.scale))

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from bench.__main__ import main
-from bench.registry import BENCHMARKS
+from bench.phases import STEPS, Watch, watched
+from bench.registry import BENCHMARKS, Benchmark
 from bench.report import Report, as_json
-from bench.runner import Comparison, Outcome, Sample, Verdict, Way, Wrong, ceiling, compare, floor, single
+from bench.runner import Breakdown, Comparison, Outcome, Sample, Verdict, Way, Wrong, ceiling, compare, floor, single
 from bench.settings import Settings
+from bench.workload import Tables
 
 ROOT = Path(__file__).parent.parent
 
@@ -36,6 +38,88 @@ def test_the_store_benchmark_runs_and_writes_its_results(tmp_path: Path) -> None
         assert result["ours"]["low"] <= result["ours"]["median"] <= result["ours"]["high"]
         assert result["verdict"] in {"ok", "below floor", "above ceiling", "for information"}
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "databases are removed"
+
+
+@pytest.mark.slow
+def test_the_views_benchmark_runs_and_proves_its_results(tmp_path: Path) -> None:
+    options = ["--quick", "--scale", "small", "--json", str(tmp_path / "out"), "--folder", str(tmp_path)]
+    command = [sys.executable, "-m", "bench", "views", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    written = json.loads((tmp_path / "out" / "views.quick.json").read_text())
+    assert (written["sizes"]["small_rows"], written["sizes"]["large_rows"]) == (800, 4_000)
+    assert all(result["problem"] is None for result in written["results"])
+    whats = [result["what"] for result in written["results"]]
+    for view in ("v1", "v2", "v3", "v4"):
+        assert sum(1 for what in whats if what.startswith(f"{view}, rows verified")) == 2
+        assert sum(1 for what in whats if view in what) == 7
+    epochs = [one for one in written["breakdowns"] if one["what"].endswith("40 changes")]
+    assert len(epochs) == 4
+    assert all(one["seconds"]["apply"] > 0 and one["seconds"]["commit"] > 0 for one in epochs)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"], "databases are removed"
+
+
+def test_changes_come_in_their_shares(tmp_path: Path) -> None:
+    tables = Tables(tmp_path / "one.vk", rows=1_000, partners=50, seed=1)
+    table = tables.db.table("r")
+    before = {row["k"]: row for row in table.scan().to_pylist()}
+    changes = tables.change(200)
+    after = {row["k"]: row for row in table.scan().to_pylist()}
+    tables.close()
+
+    both = before.keys() & after.keys()
+    assert len(after.keys() - before.keys()) == 120
+    assert len(before.keys() - after.keys()) == 20
+    assert sum(1 for key in both if before[key]["y"] != after[key]["y"]) == 60
+    assert 25 <= sum(1 for key in both if before[key]["x"] != after[key]["x"]) <= 30, (
+        "a few may move to where they were"
+    )
+    assert changes.num_rows == 200
+    assert tables.size == len(after) == 1_100
+
+
+def test_the_time_of_a_step_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def work(seconds: float) -> None:
+        now[0] += seconds
+
+    def work_and_call() -> None:
+        work(2.0)
+        inner(5.0)
+
+    monkeypatch.setattr("bench.phases.time.perf_counter", lambda: now[0])
+    watch = Watch()
+    inner = watch.timed("inner", work)
+    outer = watch.timed("outer", work_and_call)
+    watch.begin()
+    outer()
+    work(1.0)
+    assert watch.end() == 8.0
+    assert watch.seconds == {"inner": 5.0, "outer": 2.0, "rest": 1.0}
+
+
+def test_every_step_has_a_place_in_the_engine_and_is_put_back() -> None:
+    places = [(owner, name) for _, step in STEPS for owner, name in step]
+    originals = [getattr(owner, name) for owner, name in places]
+    with watched():
+        assert all(getattr(owner, name) is not one for (owner, name), one in zip(places, originals, strict=True))
+    assert [getattr(owner, name) for owner, name in places] == originals
+
+
+def test_where_the_time_goes_is_shown_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Outcome | Breakdown] = [
+        MISSED,
+        Breakdown("v1, fill", {"scan": 0.0015, "apply": 2.5, "log": 0.0}, {"jobs": 3}),
+    ]
+    monkeypatch.setitem(BENCHMARKS, "one", Benchmark(lambda settings: iter(found), lambda settings: {"rows": 7}))
+    assert main(["one", "--quick", "--json", str(tmp_path), "--folder", str(tmp_path)]) == 0
+    written = json.loads((tmp_path / "one.quick.json").read_text())
+    assert written["sizes"] == {"rows": 7}
+    (breakdown,) = written["breakdowns"]
+    assert breakdown["seconds"] == {"scan": 0.0015, "apply": 2.5, "log": 0.0}
+    assert breakdown["counts"] == {"jobs": 3}
 
 
 def _way(log: list[str], name: str, problem: str | None = None) -> Way:
@@ -119,7 +203,7 @@ def test_the_command_fails_by_what_it_found(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setitem(BENCHMARKS, "one", lambda settings: iter([outcome]))
+    monkeypatch.setitem(BENCHMARKS, "one", Benchmark(lambda settings: iter([outcome]), lambda settings: {}))
     assert main(["one", *options, "--json", str(tmp_path), "--folder", str(tmp_path)]) == code
     assert shown in capsys.readouterr().out
 
