@@ -155,7 +155,9 @@ class Database:
         """The table of that name."""
         spec = self._store.table(name)
         if spec.kind is not Kind.BASE:
-            raise InputError(f'"{spec.name}" is a view: it follows its tables', hint=f'read it with db.view("{spec.name}")')
+            raise InputError(
+                f'"{spec.name}" is a view: it follows its tables', hint=f'read it with db.view("{spec.name}")'
+            )
         return Table(self._store, spec)
 
     def tables(self) -> list[Table]:

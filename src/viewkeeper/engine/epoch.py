@@ -25,7 +25,7 @@ from viewkeeper.store.contract import Applied, TableSpec
 TASKS_FROM = 200_000
 """Changes from which a block runs as Spark tasks."""
 
-FILL_FROM = 64 << 20
+FILL_FROM = 256 << 20
 """Bytes of input from which a new table is filled by Spark tasks."""
 
 

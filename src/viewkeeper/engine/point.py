@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -102,7 +103,7 @@ def _images(spec: TableSpec, log: pa.Table) -> tuple[pa.Table, pa.Table]:
     first, last = log, log
     if pc.count_distinct(log[names.POSITION]).as_py() > 1:
         keys = stored_keys(log, spec.key)
-        numbered = keys.append_column("n", pa.array(range(log.num_rows), pa.int64()))
+        numbered = keys.append_column("n", pa.array(np.arange(log.num_rows)))
         edges = numbered.group_by(keys.column_names, use_threads=False).aggregate([("n", "min"), ("n", "max")])
         if edges.num_rows < log.num_rows:
             first, last = log.take(edges["n_min"]), log.take(edges["n_max"])

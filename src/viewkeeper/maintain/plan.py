@@ -266,23 +266,43 @@ def _rows_shape(block: Block, inputs: Mapping[str, Shape], wishes: Wishes, schem
 
 
 def _kept_key(block: Block, inputs: Mapping[str, Shape]) -> tuple[str, ...] | None:
-    """The output columns that hold every source's key, if they do: then no two rows agree on them."""
+    """The output columns that hold the keys that tell the rows apart, if they do: then no two rows agree on them."""
     if len(block.parts) != 1:
         return None
     part = block.parts[0]
     if isinstance(part, Outer) and part.side is Side.FULL and not _told_apart(part, inputs):
         return None
+    if any(inputs[source.table].counted for source in part.sources):
+        return None
     found: list[str] = []
-    for source in part.sources:
-        shape = inputs[source.table]
-        if shape.counted:
-            return None
-        for column in shape.spec.key:
+    for source in _telling(part, inputs):
+        for column in inputs[source.table].spec.key:
             output = _showing(part.outputs, source.alias, column)
             if output is None:
                 return None
             found.append(output)
     return tuple(dict.fromkeys(found))
+
+
+def _telling(part: Part, inputs: Mapping[str, Shape]) -> list[Source]:
+    """The sources whose keys tell a part's rows apart.
+
+    A source whose whole key is equated with columns of others has one row for each of theirs, so its key adds nothing. So
+    it is in an inner join, and on the right of a left join, where there may be none and the row is padded.
+    """
+    if isinstance(part, Outer) and part.side is Side.FULL:
+        return list(part.sources)
+    kept = list(part.sources)
+    for source in [part.right] if isinstance(part, Outer) else list(reversed(part.sources)):
+        others = {other.alias for other in kept if other is not source}
+        bound = {
+            end.name
+            for edge in part.edges
+            if (end := edge.at(source.alias)) and edge.across(source.alias).alias in others
+        }
+        if others and set(inputs[source.table].spec.key) <= bound:
+            kept.remove(source)
+    return kept
 
 
 def _told_apart(part: Outer, inputs: Mapping[str, Shape]) -> bool:
