@@ -59,6 +59,9 @@ SPECIALS = "_vk_specials_"
 SQUARES = "_vk_squares_"
 """In an aggregate's table: prefix of an argument's sum of squares."""
 
+SQUARES_REST = "_vk_squarerest_"
+"""In an aggregate's table: what a sum of squares of doubles lost to rounding."""
+
 NON_NULL = "_vk_nonnull_"
 """In an aggregate's table: prefix of the number of non-NULL values of an argument."""
 

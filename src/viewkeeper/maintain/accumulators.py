@@ -8,6 +8,7 @@
 | SUM, AVG of doubles | the sum, what it lost to rounding, and counts of NaN, infinity, -infinity | as above |
 | BOOL_AND, BOOL_OR | the non-NULL and the true values | none false; one true |
 | VARIANCE, STDDEV of integers and decimals | exact sum and sum of squares | their formula |
+| VARIANCE, STDDEV of doubles | the same, each as a sum and what it lost to rounding | their formula, in exact arithmetic |
 | MIN, MAX | a value index ordered by (group, value) | its first, its last row |
 | MIN_BY, MAX_BY | one ordered by (group, order, result) | that of its first, its last row; of ties the least, the greatest |
 | COUNT(DISTINCT x) | the same index as MIN, and how many rows of it the group has | that number |
@@ -105,12 +106,8 @@ def _refuse_inexact(call: Call, part_schema: pa.Schema) -> None:
     if call.argument is None:
         return
     kind = part_schema.field(call.argument).type
-    if call.function in VARIANCES and not (
-        pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.precision <= 15)
-    ):
-        raise NotIncremental(
-            call.function.value.upper(), f"of {kind} loses digits when rows go, so it has no delta rule"
-        )
+    if call.function in VARIANCES and pa.types.is_decimal(kind) and kind.precision > 15:
+        raise NotIncremental(call.function.value.upper(), f"of {kind} has no exact sum of squares, so no delta rule")
     if call.function in INDEXED and any(pa.types.is_nested(part_schema.field(name).type) for name in call.values):
         raise NotIncremental(call.function.value.upper(), "of nested values has no delta rule")
 
@@ -122,13 +119,19 @@ def _argument_fields(argument: str, functions: set[Function], kind: pa.DataType)
     if functions & {Function.SUM, Function.AVG, *VARIANCES}:
         fields += _sum_fields(argument, kind, wide=bool(functions & {Function.AVG, *VARIANCES}))
     if functions & set(VARIANCES):
-        scale = 2 * kind.scale if pa.types.is_decimal(kind) else 0
-        fields.append(pa.field(names.SQUARES + argument, pa.decimal128(38, scale)))
+        fields += _square_fields(argument, kind)
     if functions & {Function.BOOL_AND, Function.BOOL_OR}:
         fields.append(pa.field(names.TRUES + argument, pa.int64()))
     if Function.COUNT_DISTINCT in functions:
         fields.append(pa.field(names.DISTINCTS + argument, pa.int64()))
     return fields
+
+
+def _square_fields(argument: str, kind: pa.DataType) -> list[pa.Field]:
+    if pa.types.is_floating(kind):
+        return [pa.field(prefix + argument, pa.float64()) for prefix in (names.SQUARES, names.SQUARES_REST)]
+    scale = 2 * kind.scale if pa.types.is_decimal(kind) else 0
+    return [pa.field(names.SQUARES + argument, pa.decimal128(38, scale))]
 
 
 def _sum_fields(argument: str, kind: pa.DataType, *, wide: bool) -> list[pa.Field]:

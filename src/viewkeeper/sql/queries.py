@@ -144,7 +144,9 @@ def compile_query(name: str, query: str, output_names: Sequence[str], known: Col
 def _keep_field_names(tree: exp.Expression) -> None:
     """Names are resolved in lower case, but those of a struct's fields are part of its values: `to_json` shows them."""
     for node in tree.find_all(exp.PropertyEQ, exp.ColumnDef):
-        node.this.meta["case_sensitive"] = True
+        name = node.this.copy()  # the parser may have used one object for the field's name and for its value
+        name.meta["case_sensitive"] = True
+        node.set("this", name)
 
 
 @dataclass

@@ -37,7 +37,7 @@ class Spark4(Spark):
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar = ["'", '"', "\\"]
 
-    class Parser(Spark.Parser):
+    class Parser(Spark.Parser):  # type: ignore[misc, valid-type]  # sqlglot makes the attribute when it makes the class
         FUNCTIONS: ClassVar = {name: build for name, build in Spark.Parser.FUNCTIONS.items() if name in _READ_FUNCTIONS}
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -58,8 +59,7 @@ def fold(kept: Accumulators, rows: pa.Table) -> pa.Table:
 def refold(kept: Accumulators, parts: pa.Table) -> pa.Table:
     """Folds of parts of a change as one: a sum of sums is the sum. What a sum of doubles would lose joins the rest."""
     values = {name: parts[name] for name in parts.column_names if name not in kept.group_names}
-    for argument in kept.arguments:
-        total, rest = names.SUM + argument, names.SUM_REST + argument
+    for total, rest in _pairs(kept):
         if rest in values:
             once = pa.array(np.ones(parts.num_rows, dtype=np.int64))
             column = values[total].combine_chunks()
@@ -86,7 +86,9 @@ def _contribution(kept: Accumulators, field: pa.Field, rows: pa.Table, weights: 
         return _counted(column.is_valid(), weights)
     if prefix == names.TRUES:
         return _counted(pc.fill_null(column, False), weights)
-    if prefix == names.SQUARES:
+    if prefix in (names.SQUARES, names.SQUARES_REST):
+        if pa.types.is_floating(column.type):
+            return _weighted_squares(column, weights, rest=prefix == names.SQUARES_REST)
         return _weighted_exact(_squares(column), weights)
     if prefix.startswith(names.SPECIALS):
         return _counted(_is_special(column, prefix[len(names.SPECIALS) :]), weights)
@@ -97,7 +99,7 @@ def _contribution(kept: Accumulators, field: pa.Field, rows: pa.Table, weights: 
 
 def _split(name: str) -> tuple[str, str]:
     """A state column's prefix and argument."""
-    for prefix in (names.NON_NULL, names.TRUES, names.SQUARES, names.SUM_REST, names.DISTINCTS, names.SUM):
+    for prefix in (names.NON_NULL, names.TRUES, names.SQUARES, names.DISTINCTS, names.SUM, *_RESTS.values()):
         if name.startswith(prefix):
             return prefix, name[len(prefix) :]
     argument, _, value = name[len(names.SPECIALS) :].rpartition("_")
@@ -129,21 +131,46 @@ def _weighted_exact(column: pa.Array, weights: pa.Array) -> pa.Array:
 def _weighted_doubles(column: pa.Array, weights: pa.Array, *, rest: bool) -> pa.Array:
     """weight · value, without its last digits or nothing but them: of so few first digits that their sum is exact.
 
-    They are the multiples of a power of two of which 2⁵² are more than the change's values can add up to.
+    They are the multiples of a power of two of which the change's values add up to no more than 2⁵³.
     """
     finite = pc.and_(column.is_valid(), pc.fill_null(pc.is_finite(column), False))
     values = pc.if_else(finite, column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
     factors = weights.to_numpy(zero_copy_only=False)
     if not len(values):
         return pa.array(values)
-    sizes = [
-        math.frexp(float(np.abs(values).max()))[1],
-        int(np.abs(factors).max()).bit_length(),
-        len(values).bit_length(),
-    ]
-    unit = sum(sizes) - 52
+    sizes = (int(np.abs(factors).max()), len(values))
+    unit = math.frexp(float(np.abs(values).max()))[1] + sum((size - 1).bit_length() for size in sizes) - 53
     first = np.ldexp(np.rint(np.ldexp(values, -unit)), unit)
-    return pa.array((values - first if rest else first) * factors)
+    with np.errstate(over="ignore"):
+        return pa.array((values - first if rest else first) * factors)
+
+
+def _weighted_squares(column: pa.Array, weights: pa.Array, *, rest: bool) -> pa.Array:
+    """weight · value², split like a value; the rest has what the multiplication itself rounds off, too (Dekker)."""
+    finite = pc.and_(column.is_valid(), pc.fill_null(pc.is_finite(column), False))
+    values = pc.if_else(finite, column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+    if len(values) and np.abs(values).max() > _LARGEST_ROOT:
+        raise QueryFailed("the square of a value does not fit into a double", hint="scale the values down")
+    squares = values * values
+    first = _weighted_doubles(pa.array(squares), weights, rest=rest)
+    if not rest:
+        return first
+    shifted = 134_217_729.0 * values
+    high = shifted - (shifted - values)
+    low = values - high
+    lost = ((high * high - squares) + 2.0 * high * low) + low * low
+    return pc.add(first, pa.array(lost * weights.to_numpy(zero_copy_only=False)))
+
+
+_LARGEST_ROOT = 1e150
+
+_RESTS = {names.SUM: names.SUM_REST, names.SQUARES: names.SQUARES_REST}
+"""Where what a sum of doubles loses to rounding is kept."""
+
+
+def _pairs(kept: Accumulators) -> list[tuple[str, str]]:
+    """The sums of doubles that an aggregate may have, each with its rest."""
+    return [(total + argument, rest + argument) for argument in kept.arguments for total, rest in _RESTS.items()]
 
 
 def _magnitude(column: pa.Array) -> float:
@@ -175,11 +202,11 @@ def merge(kept: Accumulators, folded: pa.Table, current: pa.Table, distincts: Ma
     old = {f.name: current[f.name].combine_chunks().take(index) for f in kept.state_schema}
     for field in kept.state_schema:
         prefix, argument = _split(field.name) if field.name != names.COUNT else ("", "")
-        if prefix == names.SUM_REST:
+        if prefix in _RESTS.values():
             continue
         added = distincts[argument] if prefix == names.DISTINCTS else folded[field.name].combine_chunks()
         if pa.types.is_floating(field.type):
-            rest = names.SUM_REST + argument
+            rest = _RESTS[prefix] + argument
             more = folded[rest].combine_chunks()
             columns[field.name], columns[rest] = _add_doubles(old[field.name], old[rest], added, more)
         else:
@@ -215,6 +242,7 @@ def _add_doubles(old: pa.Array, rest: pa.Array, added: pa.Array, more: pa.Array)
     """Knuth's two-sum: what the addition rounds off joins the rest, as does what the change has `more`."""
     a, b, c, d = (pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False) for column in (old, added, rest, more))
     with np.errstate(over="ignore", invalid="ignore"):
+        b, d = _two_sum(b, d)
         total, error = _two_sum(a, b)
         total, last = _two_sum(total, c + d + error)
     if not np.isfinite(total).all():
@@ -235,8 +263,9 @@ def _forget_rounding(columns: dict[str, pa.Array], argument: str) -> None:
     finite = columns[names.NON_NULL + argument]
     for count in specials:
         finite = pc.subtract(finite, count)
-    for name in (names.SUM + argument, names.SUM_REST + argument):
-        columns[name] = pc.if_else(pc.equal(finite, 0), 0.0, columns[name])
+    for prefix in (*_RESTS, *_RESTS.values()):
+        if prefix + argument in columns:
+            columns[prefix + argument] = pc.if_else(pc.equal(finite, 0), 0.0, columns[prefix + argument])
 
 
 # Results
@@ -315,17 +344,31 @@ def _quotient(total: Decimal, count: int, scale: int) -> Decimal | None:
 
 
 def _variance(function: Function, state: pa.Table, argument: str, counts: pa.Array) -> pa.Array:
-    sums = state[names.SUM + argument].to_pylist()
-    squares = state[names.SQUARES + argument].to_pylist()
+    sums = _exact_sums(state, names.SUM, argument)
+    squares = _exact_sums(state, names.SQUARES, argument)
     found = [_spread(function, *row) for row in zip(counts.to_pylist(), sums, squares, strict=True)]
     return pa.array(found, pa.float64())
 
 
-def _spread(function: Function, count: int, total: Any, squares: Decimal) -> float | None:
-    """n·Σx² − (Σx)² is exact, so nothing cancels before the one division. One row has no sample variance: NULL."""
+def _exact_sums(state: pa.Table, prefix: str, argument: str) -> list[Fraction | None]:
+    """Sums as fractions: of doubles, the sum and its rest; None where NaN or an infinity is among the values."""
+    sums = state[prefix + argument].to_pylist()
+    if _RESTS[prefix] + argument not in state.column_names:
+        return [Fraction(value) for value in sums]
+    specials = [state[f"{names.SPECIALS}{argument}_{value}"].to_pylist() for value in SPECIAL_VALUES]
+    rests = state[_RESTS[prefix] + argument].to_pylist()
+    return [
+        None if any(special) else Fraction(total) + Fraction(rest)
+        for total, rest, *special in zip(sums, rests, *specials, strict=True)
+    ]
+
+
+def _spread(function: Function, count: int, total: Fraction | None, squares: Fraction | None) -> float | None:
+    """n·Σx² − (Σx)² in exact arithmetic: nothing cancels before the one division. One row has no sample variance: NULL."""
     divisor = count if function in (Function.VAR_POP, Function.STDDEV_POP) else count - 1
     if count == 0 or divisor == 0:
         return None
-    with localcontext(Context(prec=120)):
-        variance = float((squares * count - Decimal(total) ** 2) / count / divisor)
+    if total is None or squares is None:
+        return math.nan
+    variance = max(0.0, float((squares * count - total**2) / (count * divisor)))
     return math.sqrt(variance) if function in (Function.STDDEV_POP, Function.STDDEV_SAMP) else variance
