@@ -25,7 +25,7 @@ def facts() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "load": load(),
         "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "system": f"{platform.system()} {platform.machine()}",
         "python": sys.version.split()[0],
         "libraries": {name: _version(name) for name in LIBRARIES},
     }

@@ -43,4 +43,5 @@ def main(folder: str, operation: str) -> None:
         {"refresh": refresh, "create": create, "create_in_vain": create_in_vain, "drop": drop}[operation](db)
 
 
-main(sys.argv[1], sys.argv[2])
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

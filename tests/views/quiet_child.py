@@ -37,4 +37,5 @@ def _price(db: vk.Database) -> object:
     return row["price"]
 
 
-main(sys.argv[1])
+if __name__ == "__main__":
+    main(sys.argv[1])

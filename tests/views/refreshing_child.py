@@ -23,4 +23,5 @@ def main(folder: str, number: int) -> None:
     print("done")
 
 
-main(sys.argv[1], int(sys.argv[2]))
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -510,7 +510,27 @@ def test_a_view_that_saw_the_rows_arrive_equals_one_made_over_them(rs: vk.Databa
         delete("r", *range(5)),
     )  # fmt: skip
     late = {f"late_{name}": query for name, query in queries.items()}
+    put("r", {"k": 2, "x": "b", "y": 9})(rs)  # waits when the first late view is made, which moves the others along
     follow(rs, spark, late)
     put("r", {"k": 1, "x": "a", "y": 3})(rs)
     rs.refresh()
     check(rs, spark, {**queries, **late})
+
+
+def test_views_share_indexes_come_and_go(rs: vk.Database, spark: SparkSession) -> None:
+    one = {
+        "one": "SELECT r.k, s.x, s.z FROM r JOIN s ON r.x = s.x",
+        "two": "SELECT r.k, s.z FROM r LEFT JOIN s ON r.x = s.x",
+    }
+    follow(rs, spark, one, put("r", {"k": 1, "x": "a"}, {"k": 2, "x": "b"}), put("s", {"x": "a", "z": 1}))
+    rs.drop("one")
+    rest = {"two": one["two"]}
+    for step in (put("r", {"k": 3, "x": "a"}), put("s", {"x": "b", "z": 2}), delete("r", 1)):
+        step(rs)
+        rs.refresh()
+        rs.trim(0)
+        check(rs, spark, rest)
+    rs.drop("two")
+    put("r", {"k": 4, "x": "b"}, {"k": 2, "x": "a"})(rs)
+    rs.trim(0)
+    follow(rs, spark, one, put("s", {"x": "b", "z": 3}), delete("s", "a"))
