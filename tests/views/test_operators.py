@@ -8,11 +8,13 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from truth import check, rows_of
 
 import viewkeeper as vk
+from viewkeeper.engine.oracle import compare
 
 Step = Callable[[vk.Database], object]
 
@@ -534,3 +536,10 @@ def test_views_share_indexes_come_and_go(rs: vk.Database, spark: SparkSession) -
     put("r", {"k": 4, "x": "b"}, {"k": 2, "x": "a"})(rs)
     rs.trim(0)
     follow(rs, spark, one, put("s", {"x": "b", "z": 3}), delete("s", "a"))
+
+
+def test_verify_allows_the_last_digit_of_a_double_and_no_more() -> None:
+    """Found: it failed where every column is a double."""
+    stored, oracle = pa.table({"a": [0.1 + 0.2, 1.5]}), pa.table({"a": [0.3, 1.5]})
+    assert compare("v", 1, stored, oracle).equal
+    assert compare("v", 1, stored, pa.table({"a": [0.3001, 1.5]})).missing == 1

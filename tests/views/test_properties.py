@@ -88,4 +88,6 @@ def make_views(db: vk.Database, scenario: Scenario, wanted: int = VIEWS) -> dict
             continue
         scenario.views[name] = query
     assert refused * 3 <= wanted, f"{refused} of {wanted} queries were refused"
+    incremental = sum(status.strategy == "incremental" for status in db.status())
+    assert incremental * 2 >= len(scenario.views), [(status.name, status.reason) for status in db.status()]
     return {name: query.sql for name, query in scenario.views.items()}
