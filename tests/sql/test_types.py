@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viewkeeper.errors import SchemaError
-from viewkeeper.sql.types import arrow_type, normal_type, orderable_key, sql_type
+from viewkeeper.sql.type_text import arrow_type
+from viewkeeper.sql.types import normal_type, orderable_key, sql_type
 
 UTC = pa.timestamp("us", tz="UTC")
 

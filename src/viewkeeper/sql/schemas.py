@@ -18,7 +18,8 @@ from sqlglot import exp
 from viewkeeper.errors import SchemaError, StatementError
 from viewkeeper.names import check_name
 from viewkeeper.sql.syntax import DIALECT, parse_one
-from viewkeeper.sql.types import KNOWN_TYPES, arrow_type, normal_type, orderable_key, sql_type
+from viewkeeper.sql.type_text import arrow_type
+from viewkeeper.sql.types import KNOWN_TYPES, normal_type, orderable_key, sql_type
 
 KEY_HINT = 'name it: primary_key="id", or PRIMARY KEY in the DDL'
 

@@ -64,6 +64,23 @@ def parse_one(text: str) -> exp.Expression:
     return statements[0]
 
 
+def columns_named(expression: str) -> set[tuple[str, str]] | None:
+    """The columns of an expression with the names before them, in lower case; None if one has no such name.
+
+    >>> sorted(columns_named("`R`.`a` + s.b.field") or ())
+    [('r', 'a'), ('s', 'b')]
+    >>> columns_named("r.a + b") is None
+    True
+    """
+    found = set()
+    for column in parse_one(f"SELECT {expression}").find_all(exp.Column):
+        parts = [part.name.lower() or "*" for part in column.parts]
+        if len(parts) < 2:
+            return None
+        found.add((parts[0], parts[1]))
+    return found
+
+
 def _trees(text: str) -> Sequence[exp.Expression | None]:
     words = tokens(text)
     _refuse_without_time_zone(words)

@@ -1,8 +1,8 @@
 """SQL's types and Arrow's: one canonical Arrow type for each SQL type, both ways.
 
-The law: `arrow_type(sql_type(t)) == t` for every canonical `t`, and `sql_type` knows no other. `normal_type` brings
-what a user's Arrow schema may say (large strings, other units, dictionaries) to the canonical type that holds every
-value of it.
+The law: `arrow_type(sql_type(t)) == t` for every canonical `t`, and `sql_type` knows no other (`arrow_type`, which
+parses, is in `type_text`). `normal_type` brings what a user's Arrow schema may say (large strings, other units,
+dictionaries) to the canonical type that holds every value of it.
 
 The elements of an ARRAY and the values of a MAP may always be NULL: Spark's text cannot say otherwise, so neither do
 we. The keys of a MAP never are. The fields of a STRUCT may be NOT NULL.
@@ -11,15 +11,12 @@ we. The keys of a MAP never are. The fields of a STRUCT may be NOT NULL.
 from __future__ import annotations
 
 import re
-from typing import Any
+from functools import cache
 
 import pyarrow as pa
 from pyarrow import types as kinds
-from sqlglot import exp
-from sqlglot.dialects.spark import Spark
 
-from viewkeeper.errors import SchemaError, StatementError
-from viewkeeper.sql.syntax import parse_one
+from viewkeeper.errors import SchemaError
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
@@ -45,125 +42,7 @@ _SCALARS: dict[pa.DataType, str] = {
     TIMESTAMP_NTZ: "TIMESTAMP_NTZ",
 }
 
-_PARSED: dict[Any, pa.DataType] = {
-    exp.DType.BOOLEAN: pa.bool_(),
-    exp.DType.TINYINT: pa.int8(),
-    exp.DType.SMALLINT: pa.int16(),
-    exp.DType.INT: pa.int32(),
-    exp.DType.BIGINT: pa.int64(),
-    exp.DType.FLOAT: pa.float32(),
-    exp.DType.DOUBLE: pa.float64(),
-    exp.DType.TEXT: pa.string(),
-    exp.DType.BINARY: pa.binary(),
-    exp.DType.DATE: pa.date32(),
-    exp.DType.TIMESTAMPTZ: TIMESTAMP,
-    exp.DType.TIMESTAMPLTZ: TIMESTAMP,
-    exp.DType.TIMESTAMPNTZ: TIMESTAMP_NTZ,
-}
-
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_KEYWORDS = frozenset(Spark.Tokenizer.KEYWORDS)
-
-
-# Text to Arrow
-
-
-def arrow_type(declared: str | exp.DataType, *, column: str | None = None) -> pa.DataType:
-    """The canonical Arrow type of a SQL type. `column` is for the error only.
-
-    >>> arrow_type("array<struct<price: decimal(10, 2), note: string>>")
-    ListType(list<item: struct<price: decimal128(10, 2), note: string>>)
-    >>> arrow_type("VARCHAR(20)", column="city")
-    Traceback (most recent call last):
-    ...
-    viewkeeper.errors.SchemaError: column "city" cannot have type VARCHAR(20)
-      hint: use STRING
-    """
-    if isinstance(declared, str):
-        declared = _parsed_type(declared, column)
-    kind = declared.this
-    if kind in _PARSED and not declared.expressions:
-        return _PARSED[kind]
-    if kind == exp.DType.DECIMAL:
-        return _decimal(declared, column)
-    if kind == exp.DType.ARRAY and len(declared.expressions) == 1:
-        return pa.list_(arrow_type(declared.expressions[0], column=column))
-    if kind == exp.DType.MAP and len(declared.expressions) == 2:
-        key, value = (arrow_type(part, column=column) for part in declared.expressions)
-        return _map(key, value, column)
-    if kind == exp.DType.STRUCT and declared.expressions:
-        return _struct([_struct_field(part, declared, column) for part in declared.expressions], column)
-    raise _unknown_type(declared, column)
-
-
-def _parsed_type(text: str, column: str | None) -> exp.DataType:
-    """The type is read as the type of a column, as in a CREATE TABLE, so that both places accept the same text."""
-    try:
-        create = parse_one(f"CREATE TABLE t (c {text}\n)")
-    except StatementError:
-        raise _bad_type(text, column) from None
-    columns = create.this.expressions if isinstance(create.this, exp.Schema) else []
-    if len(columns) != 1 or set(_present(create)) - {"this", "kind"} or set(_present(columns[0])) != {"this", "kind"}:
-        raise _bad_type(text, column)
-    parsed = columns[0].args["kind"]
-    assert isinstance(parsed, exp.DataType)
-    return parsed
-
-
-def _present(node: exp.Expression) -> list[str]:
-    return [name for name, value in node.args.items() if value]
-
-
-def _decimal(declared: exp.DataType, column: str | None) -> pa.DataType:
-    """Spark's default is DECIMAL(10,0), and a scale left out is 0."""
-    sizes = [part.sql(dialect="spark") for part in declared.expressions]
-    if len(sizes) > 2 or not all(size.isascii() and size.isdigit() for size in sizes):
-        raise _unknown_type(declared, column)
-    precision, scale = [int(size) for size in sizes] + [10, 0][len(sizes) :]
-    if not (1 <= precision <= MOST_DIGITS and scale <= precision):
-        raise _bad_type(f"DECIMAL({precision},{scale})", column, f"a DECIMAL has 1 to {MOST_DIGITS} digits in all")
-    return pa.decimal128(precision, scale)
-
-
-def _map(key: pa.DataType, value: pa.DataType, column: str | None) -> pa.DataType:
-    """Spark compares the keys of a map with each other, and cannot compare maps."""
-    if "MAP<" in sql_type(key):
-        raise _bad_type(sql_type(pa.map_(key, value)), column, "the key of a MAP has no MAP in it")
-    return pa.map_(key, value)
-
-
-def _struct_field(part: exp.Expression, struct: exp.DataType, column: str | None) -> pa.Field:
-    if not isinstance(part, exp.ColumnDef) or not isinstance(part.this, exp.Identifier) or part.args.get("position"):
-        raise _unknown_type(struct, column, "name each field of a STRUCT: STRUCT<name: TYPE, ...>")
-    nullable = True
-    for constraint in part.args.get("constraints") or []:
-        if not isinstance(constraint.kind, exp.NotNullColumnConstraint):
-            raise _unknown_type(struct, column, "a field of a STRUCT has a name, a type, and NOT NULL at most")
-        nullable = bool(constraint.kind.args.get("allow_null"))
-    return pa.field(part.name, arrow_type(part.args["kind"], column=column), nullable=nullable)
-
-
-def _struct(fields: list[pa.Field], column: str | None) -> pa.DataType:
-    """Spark ignores the case of field names, so names that differ only in case are one name twice."""
-    struct = pa.struct(fields)
-    if not fields or not all(field.name for field in fields):
-        raise _bad_type(str(struct), column, "a STRUCT has at least one field, and each has a name")
-    if len({field.name.lower() for field in fields}) < len(fields):
-        raise _bad_type(sql_type(struct), column, "the fields of a STRUCT differ in more than upper and lower case")
-    return struct
-
-
-def _unknown_type(declared: exp.DataType, column: str | None, hint: str | None = None) -> SchemaError:
-    if declared.this in (exp.DType.VARCHAR, exp.DType.CHAR, exp.DType.NCHAR, exp.DType.NVARCHAR):
-        hint = "use STRING"
-    return _bad_type(declared.sql(dialect="spark"), column, hint)
-
-
-def _bad_type(text: str, column: str | None, hint: str | None = None) -> SchemaError:
-    subject = "a column" if column is None else f'column "{column}"'
-    return SchemaError(
-        f"{subject} cannot have type {text}", hint=hint or f"the types are {KNOWN_TYPES}", column=column, type=text
-    )
 
 
 # Arrow to text
@@ -185,7 +64,7 @@ def sql_type(data_type: pa.DataType) -> str:
         return f"MAP<{sql_type(data_type.key_type)}, {sql_type(data_type.item_type)}>"
     if kinds.is_struct(data_type):
         return f"STRUCT<{', '.join(_field_text(field) for field in data_type)}>"
-    raise _bad_type(str(data_type), None)
+    raise bad_type(str(data_type), None)
 
 
 def _field_text(field: pa.Field) -> str:
@@ -193,9 +72,17 @@ def _field_text(field: pa.Field) -> str:
 
 
 def _quoted(name: str) -> str:
-    if _PLAIN.fullmatch(name) and name.upper() not in _KEYWORDS:
+    if _PLAIN.fullmatch(name) and name.upper() not in _keywords():
         return name
     return "`" + name.replace("`", "``") + "`"
+
+
+@cache
+def _keywords() -> frozenset[str]:
+    """sqlglot is imported for a STRUCT's field names alone: nothing else here needs it."""
+    from sqlglot.dialects.spark import Spark
+
+    return frozenset(Spark.Tokenizer.KEYWORDS)
 
 
 # Arrow to Arrow
@@ -220,10 +107,10 @@ def normal_type(data_type: pa.DataType, *, column: str | None = None) -> pa.Data
         return pa.list_(normal_type(data_type.value_type, column=column))
     if kinds.is_map(data_type):
         key, value = normal_type(data_type.key_type, column=column), normal_type(data_type.item_type, column=column)
-        return _map(key, value, column)
+        return map_type(key, value, column)
     if kinds.is_struct(data_type):
-        return _struct([_normal_field(field, column) for field in data_type], column)
-    raise _bad_type(f"{data_type} (of Arrow)", column)
+        return struct_type([_normal_field(field, column) for field in data_type], column)
+    raise bad_type(f"{data_type} (of Arrow)", column)
 
 
 _WIDER: dict[pa.DataType, pa.DataType] = {
@@ -252,6 +139,34 @@ def _normal_scalar(data_type: pa.DataType) -> pa.DataType | None:
 
 def _normal_field(field: pa.Field, column: str | None) -> pa.Field:
     return pa.field(field.name, normal_type(field.type, column=column), nullable=field.nullable)
+
+
+# Rules for types that any way leads to
+
+
+def map_type(key: pa.DataType, value: pa.DataType, column: str | None) -> pa.DataType:
+    """Spark compares the keys of a map with each other, and cannot compare maps."""
+    if "MAP<" in sql_type(key):
+        raise bad_type(sql_type(pa.map_(key, value)), column, "the key of a MAP has no MAP in it")
+    return pa.map_(key, value)
+
+
+def struct_type(fields: list[pa.Field], column: str | None) -> pa.DataType:
+    """Spark ignores the case of field names, so names that differ only in case are one name twice."""
+    struct = pa.struct(fields)
+    if not fields or not all(field.name for field in fields):
+        raise bad_type(str(struct), column, "a STRUCT has at least one field, and each has a name")
+    if len({field.name.lower() for field in fields}) < len(fields):
+        raise bad_type(sql_type(struct), column, "the fields of a STRUCT differ in more than upper and lower case")
+    return struct
+
+
+def bad_type(text: str, column: str | None, hint: str | None = None) -> SchemaError:
+    """The error of a type that no column can have."""
+    subject = "a column" if column is None else f'column "{column}"'
+    return SchemaError(
+        f"{subject} cannot have type {text}", hint=hint or f"the types are {KNOWN_TYPES}", column=column, type=text
+    )
 
 
 # Families

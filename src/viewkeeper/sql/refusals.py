@@ -1,0 +1,64 @@
+"""What has no delta rule, in the clauses and expressions of a SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from viewkeeper.sql.algebra import NotIncremental
+from viewkeeper.sql.syntax import DIALECT
+
+_ROW_MAKERS = {
+    "EXPLODE", "EXPLODE_OUTER", "POSEXPLODE", "POSEXPLODE_OUTER", "INLINE", "INLINE_OUTER", "STACK", "JSON_TUPLE",
+    "VARIANT_EXPLODE", "VARIANT_EXPLODE_OUTER",
+}  # fmt: skip
+
+
+def function_name_of(node: exp.Expression) -> str:
+    return function_name(node) if isinstance(node, exp.Func) else ""
+
+
+def function_name(node: exp.Func) -> str:
+    return (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).upper()
+
+
+def refuse_clauses(tree: exp.Expression) -> None:
+    """Clauses that make a row's place depend on all others."""
+    for clause in (
+        "limit",
+        "offset",
+        "order",
+        "sort",
+        "cluster",
+        "distribute",
+        "windows",
+        "qualify",
+        "laterals",
+        "pivots",
+    ):
+        if tree.args.get(clause):
+            raise NotIncremental(clause.upper().replace("ORDER", "ORDER BY"), "has no delta rule")
+    if isinstance(tree, exp.Select):
+        for node in own_nodes(tree):
+            _refuse_node(node)
+
+
+def _refuse_node(node: exp.Expression) -> None:
+    if isinstance(node, exp.Window):
+        raise NotIncremental("a window function", f"has no delta rule: {node.sql(DIALECT)}")
+    if isinstance(node, exp.Query):
+        raise NotIncremental("a subquery in an expression", "has no delta rule")
+    if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
+        raise NotIncremental("a star in an expression", "has no delta rule: name the columns")
+    if isinstance(node, exp.UDTF | exp.Lateral) or function_name_of(node) in _ROW_MAKERS:
+        raise NotIncremental("a function that makes rows", f"has no delta rule: {node.sql(DIALECT)}")
+
+
+def own_nodes(tree: exp.Select) -> Iterator[exp.Expression]:
+    """The expressions of this SELECT, not those of the queries in its FROM."""
+    roots = [*tree.expressions, tree.args.get("where"), tree.args.get("having"), tree.args.get("group")]
+    roots += [join.args.get("on") for join in tree.args.get("joins") or ()]
+    for root in roots:
+        if root is not None:
+            yield from root.walk()
