@@ -7,10 +7,13 @@ import sys
 
 import viewkeeper as vk
 
+open_database = vk.open
+"""Its modules are imported now: another user may not be allowed to read them."""
+
 if __name__ == "__main__":
     if os.getuid() == 0:
         os.setuid(65534)
     try:
-        vk.open(sys.argv[1])
+        open_database(sys.argv[1])
     except Exception as error:
         print(type(error).__name__, error, sep="\n", flush=True)

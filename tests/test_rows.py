@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from viewkeeper.errors import RowError
 from viewkeeper.rows import key_values, keys_table, partial_row_table, prefix_values, rows_table, update_tables
 from viewkeeper.sql.schemas import table_schema
-from viewkeeper.sql.types import arrow_type
+from viewkeeper.sql.type_text import arrow_type
 from viewkeeper.store.contract import TableSpec
 
 

@@ -17,6 +17,7 @@ import pytest
 from support import check_consistent, connect, ended, start, store_of
 
 import viewkeeper as vk
+from viewkeeper.store.embedded.catalog import FORMAT
 
 COLUMNS = "id BIGINT, small TINYINT, cost DECIMAL(5,2), name STRING NOT NULL"
 GOOD = {"id": 1, "small": 1, "cost": "9.90", "name": "book"}
@@ -269,10 +270,24 @@ def test_a_database_of_a_newer_format(db: vk.Database, events: vk.Table, folder:
     with pytest.raises(vk.NewerFormat, match="has format 999"):
         vk.open(folder)
     connection = connect(folder / "catalog.db")
-    connection.execute("PRAGMA user_version = 1")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
     connection.close()
     with vk.open(folder) as again:
         assert again.table("events").scan().to_pylist() == [STORED]
+
+
+def test_a_database_of_the_format_before_is_brought_up(db: vk.Database, events: vk.Table, folder: Path) -> None:
+    db._store.create_group("old")
+    db.close()
+    connection = connect(folder / "catalog.db")
+    connection.execute("ALTER TABLE groups DROP COLUMN guards")
+    connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    for _ in range(2):
+        with vk.open(folder) as again:
+            assert again.table("events").scan().to_pylist() == [STORED]
+            assert not again._store.group("old").guards
+            again.table("events").put(STORED)
 
 
 @pytest.mark.parametrize("mode", [0o555, 0o000])

@@ -13,7 +13,8 @@ ViewkeeperError
 ├── QueryFailed                a view's query fails on some row: mend the row or the query
 ├── RetryError                 nothing was written: call again
 │   ├── Conflict               another writer changed what the transaction had read
-│   └── Busy                   a lock was not free in time
+│   ├── Busy                   a lock was not free in time
+│   └── SparkFailed            Spark lost a process or a connection, which says nothing about the rows
 ├── StorageError               mend the folder or the machine
 │   ├── NotADatabase           the folder holds something else
 │   ├── NewerFormat            written by a newer viewkeeper
@@ -104,6 +105,10 @@ class Conflict(RetryError):
 
 class Busy(RetryError):
     code = "busy"
+
+
+class SparkFailed(RetryError):
+    code = "spark-failed"
 
 
 class StorageError(ViewkeeperError):

@@ -1,4 +1,4 @@
-"""Every hidden name in one place, each with its reason; and what a user may call a table.
+"""Every hidden name in one place, each with its reason; what a user may call a table, and how SQL writes it.
 
 A name that starts with `_vk_` is ours. Users cannot take one, so a hidden column never meets a column of theirs.
 """
@@ -102,3 +102,12 @@ def check_name(name: str, kind: str) -> str:
             f'{kind} name "{name[:20]}..." is too long', hint=f"use at most {MAX_LENGTH} characters", name=name
         )
     return name
+
+
+def quoted(name: str) -> str:
+    """A name as Spark SQL takes it, whatever is in it.
+
+    >>> quoted("sum(cost)")
+    '`sum(cost)`'
+    """
+    return "`" + name.replace("`", "``") + "`"

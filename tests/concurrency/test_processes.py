@@ -16,7 +16,8 @@ from support import TIMEOUT, check_consistent, check_cut_is_whole, ended, opened
 
 import viewkeeper as vk
 from viewkeeper import names
-from viewkeeper.store.embedded import EmbeddedStore
+from viewkeeper.store.embedded import EmbeddedStore, connection
+from viewkeeper.store.embedded.connection import Connection, Pool
 from viewkeeper.testing.contract.support import log_of
 
 PROCESSES = 5
@@ -87,6 +88,51 @@ def test_all_open_a_new_folder_at_once(crew: Crew, folder: Path) -> None:
     with opened(folder) as store:
         assert store.scan("t")["v"].to_pylist() == list(range(PROCESSES))
         check_consistent(store, folder)
+
+
+def test_a_new_file_is_made_by_many_at_once(tmp_path: Path) -> None:
+    """SQLite refuses one of two that ask for its journal together, without waiting (about 1 in 30 in this test)."""
+
+    def make(path: Path, together: threading.Barrier) -> None:
+        one = Connection(path, synchronous="OFF", timeout=TIMEOUT, create=True)
+        together.wait(TIMEOUT)
+        one.keep_a_journal()
+        one.close()
+
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        for number in range(100):
+            together = threading.Barrier(PROCESSES)
+            for made in [pool.submit(make, tmp_path / f"{number}.db", together) for _ in range(PROCESSES)]:
+                made.result(TIMEOUT)
+
+
+def test_idle_connections_are_bounded_by_files_and_by_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pages(number: int) -> Path:
+        path = tmp_path / f"{number}.db"
+        with pool.use(path, create=True) as one, one.writing():
+            one.execute("CREATE TABLE IF NOT EXISTS t (a)")
+            one.execute("INSERT INTO t VALUES (zeroblob(100000))")
+        return path
+
+    pool = Pool(synchronous="OFF", timeout=TIMEOUT)
+    pool._most_files = 3
+    paths = [pages(number) for number in range(5)]
+    assert list(pool._idle) == paths[2:], "the least recently used are closed"
+    monkeypatch.setattr(connection, "IDLE_BYTES", 250_000)
+    pages(4)
+    assert list(pool._idle) == paths[4:], "it has grown to as much as two of the others"
+    pool.close()
+    assert (pool._idle_bytes, len(pool._idle)) == (0, 0)
+
+
+def test_a_temporary_table_is_made_again_after_a_rollback(tmp_path: Path) -> None:
+    one = Connection(tmp_path / "one.db", synchronous="OFF", timeout=TIMEOUT, create=True)
+    for _ in range(2):
+        one.execute("BEGIN")
+        one.once("CREATE TEMP TABLE IF NOT EXISTS stage (a)")
+        one.execute("INSERT INTO temp.stage VALUES (1)")
+        one.rollback()
+    one.close()
 
 
 def test_a_counter_counts_every_success(crew: Crew, db: vk.Database, folder: Path) -> None:

@@ -13,11 +13,11 @@ import time
 from itertools import count
 from typing import Any
 
-from scenes import GROUP, VIEWS, epoch_rows, rows_of_transaction, rows_of_write
+from scenes import GROUP, LEFT, RIGHT, TOTALS, VIEWS, epoch_rows, rows_of_transaction, rows_of_write
 
 import viewkeeper as vk
-from viewkeeper.store.contract import Store
-from viewkeeper.testing.contract.support import apply_all, changes
+from viewkeeper.store.contract import Request, Store
+from viewkeeper.testing.contract.support import apply_all, changes, put
 
 TERM = 1
 
@@ -78,6 +78,28 @@ def undo(db: vk.Database) -> None:
     _apply(db._store, 2)
     db._store.undo(GROUP, 2, TERM)
     say(2)
+
+
+def withdraw(db: vk.Database) -> None:
+    _apply(db._store, 1)
+    db._store.commit(GROUP, 1, TERM)
+    say(1)
+    _apply(db._store, 2)
+    db._store.withdraw(TOTALS.name, 2, TERM)
+    say(2)
+
+
+def together(db: vk.Database) -> None:
+    """Rows of two tables and an epoch of the group, in one step."""
+    store = db._store
+    for version in (1, 2):
+        pairs = [(row["id"], version) for row in rows_of_write(version)]
+        prepared = store.prepare([Request([put(LEFT, *pairs)]), Request([put(RIGHT, *pairs)])])
+        assert store.begin(GROUP, prepared.store.cut(["left", "right"]), TERM).epoch == version
+        for spec in VIEWS:
+            apply_all(prepared.store, spec, changes(spec, *epoch_rows(spec, version)), version, TERM)
+        prepared.commit(GROUP, version, TERM)
+        say(version)
 
 
 def _apply(store: Store, number: int) -> None:

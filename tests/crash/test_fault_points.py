@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from scenes import (
     KEYS,
     LEFT,
     RIGHT,
+    TOTALS,
     VIEWS,
     after_epoch,
     after_transaction,
@@ -27,7 +28,7 @@ from scenes import (
 )
 from support import check_consistent, check_cut_is_whole, ended, inside, opened, start, state, unfinished, writes_of
 
-from viewkeeper.errors import NotFound, SnapshotTooOld
+from viewkeeper.errors import Fenced, NotFound, SnapshotTooOld
 from viewkeeper.store.contract import Applied, TableSpec
 from viewkeeper.store.embedded import EmbeddedStore
 from viewkeeper.store.embedded.faults import FAULT_POINTS, VARIABLE
@@ -81,14 +82,23 @@ EPOCHS = [
     Case("epoch", f"apply.committed:{PER_EPOCH + 1}", 1),
     Case("epoch", "commit.before:2", 1),
     Case("epoch", "commit.recorded:2", 2),
+    Case("undo", "undo.begun", 1),
     *(Case("undo", f"undo.region_restored:{n}", 1) for n in (1, 2, 3)),
     Case("undo", "undo.recorded", 1),
+    *(Case("withdraw", f"withdraw.region_restored:{n}", 1) for n in (1, 2)),
+]
+TOGETHER = [
+    Case("together", "prepare.staged:2", 1),
+    Case("together", "prepare.recorded:2", 1),
+    Case("together", "prepare.decided:2", 2),
+    *(Case("together", f"prepare.region_committed:{PER_TRANSACTION + n}", 2) for n in (1, 2, 3, 4)),
+    Case("together", "prepare.finished:2", 2),
 ]
 TRIMS = [Case("trim", f"trim.region_trimmed:{n}") for n in (1, 2)]
 
 
 def test_every_fault_point_has_a_case() -> None:
-    assert {case.point for case in WRITES + CREATES + DROPS + EPOCHS + TRIMS} == set(FAULT_POINTS)
+    assert {case.point for case in WRITES + CREATES + DROPS + EPOCHS + TOGETHER + TRIMS} == set(FAULT_POINTS)
 
 
 def test_a_fault_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -125,7 +135,7 @@ def crash(tmp_path: Path, case: Case, *, writes: int = 0) -> Iterator[Crash]:
     folder, copies = tmp_path / "shop.vk", tmp_path / "copies"
     copies.mkdir()
     with opened(folder) as survivor:
-        created(survivor, LEFT, RIGHT, *(VIEWS if case in EPOCHS else ()))
+        created(survivor, LEFT, RIGHT, *(VIEWS if case in EPOCHS + TOGETHER else ()))
         for version in range(1, writes + 1):
             survivor.write([put(LEFT, *((key, version) for key in KEYS))])
         for spec in survivor.tables():
@@ -297,10 +307,11 @@ def test_an_epoch_goes_on_or_is_undone(case: Case, tmp_path: Path, undisturbed: 
     with crash(tmp_path, case) as left:
         assert left.acknowledged == ["1"]
         running = case.there == 1 and case.point != "undo.recorded"
+        next_one = {"undo": _only_take_back, "withdraw": _withdraw_the_rest}.get(case.operation, _go_on)
         with left.reopened() as (store, folder):
             _check_epoch(store, case.there, running)
             if running:
-                _go_on(store, undisturbed)
+                next_one(store, undisturbed)
             check_consistent(store, folder)
         with left.reopened() as (store, folder):
             if running:
@@ -308,7 +319,7 @@ def test_an_epoch_goes_on_or_is_undone(case: Case, tmp_path: Path, undisturbed: 
             check_consistent(store, folder)
         _check_epoch(left.survivor, case.there, running)
         if running:
-            _go_on(left.survivor, undisturbed)
+            next_one(left.survivor, undisturbed)
         check_consistent(left.survivor, left.folder)
 
 
@@ -336,6 +347,24 @@ def _go_on(store: EmbeddedStore, undisturbed: list[list[Applied]]) -> None:
     assert store.group(GROUP).committed.cut == {"left": (2, 2)}
 
 
+def _only_take_back(store: EmbeddedStore, undisturbed: list[list[Applied]]) -> None:
+    """An undo that has begun is finished: nothing of the epoch is applied any more."""
+    assert store.group(GROUP).undoing
+    with pytest.raises(Fenced):
+        store.begin(GROUP, {"left": (99, 99)}, TERM)
+    with pytest.raises(Fenced):
+        store.commit(GROUP, 2, TERM)
+    _take_back(store, undisturbed)
+
+
+def _withdraw_the_rest(store: EmbeddedStore, undisturbed: list[list[Applied]]) -> None:
+    """One table as before the epoch, however far the dead process had come with it; the others go on."""
+    store.withdraw(TOTALS.name, 2, TERM)
+    answers(store, 2)
+    store.commit(GROUP, 2, TERM)
+    assert _seen(store) == [after_epoch(1 if spec is TOTALS else 2) for spec in VIEWS]
+
+
 def _take_back(store: EmbeddedStore, undisturbed: list[list[Applied]]) -> None:
     """As if it had never begun; then another epoch can do the same."""
     store.undo(GROUP, 2, TERM)
@@ -347,6 +376,48 @@ def _take_back(store: EmbeddedStore, undisturbed: list[list[Applied]]) -> None:
     assert found == undisturbed
     store.commit(GROUP, 3, TERM)
     assert _seen(store) == [after_epoch(2)] * len(VIEWS)
+
+
+# Rows and views together
+
+
+@cases(TOGETHER)
+@pytest.mark.parametrize("first", ["undo", "cut", "write"])
+def test_rows_and_their_epoch_are_both_there_or_neither(case: Case, first: str, tmp_path: Path) -> None:
+    """Whatever the next one does first: lead the group, take a cut, or write."""
+    with crash(tmp_path, case) as left:
+        assert left.acknowledged == ["1"]
+        for reopen in (True, False):
+            with left.reopened() if reopen else nullcontext((left.survivor, left.folder)) as (store, folder):
+                _next_one(store, first)
+                _check_together(store, case.there)
+                assert not reopen or unfinished(folder) == 0
+                check_consistent(store, folder)
+
+
+def _next_one(store: EmbeddedStore, first: str) -> None:
+    if first == "write":
+        assert store.write([put(RIGHT, (key_in(RIGHT, 0), 9))])
+    if first == "cut":
+        store.cut(["left", "right"])
+    store.fence(GROUP, TERM + 1)
+    running = store.group(GROUP).running
+    if running is not None:
+        store.undo(GROUP, running.epoch, TERM + 1)
+    store.cut(["left", "right"])
+
+
+def _check_together(store: EmbeddedStore, there: int) -> None:
+    group = store.group(GROUP)
+    assert group.running is None
+    assert group.committed.epoch == there
+    assert _seen(store) == [after_epoch(there)] * len(VIEWS)
+    for name in ("left", "right"):
+        at = group.committed.cut[name]
+        assert state(store, name, at=at) == dict.fromkeys(KEYS, there)
+        assert {k: v for k, v in state(store, name).items() if k in KEYS} == dict.fromkeys(KEYS, there)
+    with pytest.raises(Fenced):
+        store.begin(GROUP, {}, TERM)
 
 
 # Retention

@@ -41,9 +41,11 @@ def _killed(folder: Path, seed: int, after: int) -> tuple[list[Any], Any]:
     """The writes that a process was told are done, and the one that it was at when it was killed."""
     child = start(Path(__file__).with_name("child.py"), folder, "random_writes", seed)
     assert child.stdout is not None
+    assert child.stderr is not None
     said = [child.stdout.readline() for _ in range(2 * after)]
     child.kill()
-    rest, complaint = child.communicate(timeout=60)
+    with child:  # `communicate` would miss what was read ahead with the lines
+        rest, complaint = child.stdout.read(), child.stderr.read()
     assert all(said), complaint
     lines = [line for line in "".join([*said, rest]).splitlines(keepends=True) if line.endswith("\n")]
     lines = [line.strip() for line in lines]

@@ -13,6 +13,9 @@ group's last committed epoch. A reader that names positions sees exactly those, 
 **Atomicity.** `write` is all or nothing over any number of tables and regions, through a crash at any moment.
 `commit` is one record that moves every table of a group to an epoch at once.
 
+**Guards.** A group may guard the tables of its committed cut: then `write` refuses them with `Guarded`, and whoever leads
+the group writes them by `prepare`, together with an epoch of the group. So rows and views change in one step.
+
 **Order.** Writes to a region are numbered in the order in which they became visible. `cut` gives positions that no
 transaction is half inside of, and that include everything that had been acknowledged when `cut` was called and
 everything that those writes had seen.
@@ -30,6 +33,8 @@ from types import EllipsisType
 from typing import Any, Protocol
 
 import pyarrow as pa
+
+from viewkeeper.errors import ViewkeeperError
 
 Positions = tuple[int, ...]
 """One position per region of a table."""
@@ -104,6 +109,23 @@ class Expectation:
     absent: pa.Table | None = None
 
 
+@dataclass(frozen=True)
+class Request:
+    """What one transaction wants: see `Store.write`."""
+
+    mutations: Sequence[Mutation]
+    expected: Sequence[Expectation] = ()
+
+
+class Guarded(Exception):
+    """A table is guarded by a group: it is written by `Store.prepare`, under that group's lead."""
+
+    def __init__(self, table: str, group: str) -> None:
+        super().__init__(f'table "{table}" is guarded by group "{group}"')
+        self.table = table
+        self.group = group
+
+
 class Pick(enum.Enum):
     """Which of the rows under a probed prefix: all of them, or the first or last in key order at the cost of a seek."""
 
@@ -136,6 +158,9 @@ class GroupState:
     name: str
     committed: EpochRecord
     running: EpochRecord | None = None
+    guards: bool = False
+    undoing: bool = False
+    """Whether the running epoch is being taken back: it can only be undone."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +171,32 @@ class Lease:
     holder: str
     term: int
     expires: float
+
+
+Outcome = bool | ViewkeeperError
+"""What became of a request: done, an expectation that did not hold, or the error that it ended in."""
+
+
+class Prepared(Protocol):
+    """Writes that are done and not yet decided: their regions are locked, and nobody else sees them."""
+
+    @property
+    def outcomes(self) -> Sequence[Outcome]:
+        """One for each request. What failed changed nothing."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether any row is to change."""
+
+    @property
+    def store(self) -> Store:
+        """The database as it would be with these writes. For the thread that prepared them, until they end."""
+
+    def commit(self, group: str, epoch: int, term: int) -> None:
+        """The writes and the group's epoch happen, in one step; `Fenced`, and neither, if the term has ended."""
+
+    def rollback(self) -> None:
+        """The writes have never been. Nothing happens if they are committed."""
 
 
 class Store(Protocol):
@@ -175,7 +226,15 @@ class Store(Protocol):
 
         A key that is named by several expectations and by a mutation is judged as it was before the write. `NotFound`
         when an UPDATE names a row that is not there. A mutation that changes nothing (a delete of an absent key, a put
-        of the row that is there) leaves no entry in the log. Base tables only.
+        of the row that is there) leaves no entry in the log. Base tables only; `Guarded` for those that a group guards.
+        """
+
+    def prepare(self, requests: Sequence[Request], tables: Sequence[str] = ()) -> Prepared:
+        """Do the requests one after the other, each as `write` would, and hold them for a decision.
+
+        All regions of `tables` are locked as well, whether they are written or not. The caller ends it with `commit` or
+        `rollback`. A crash before the commit leaves nothing; one after it leaves everything, for whoever comes next to
+        carry out.
         """
 
     def get(self, table: str, key: Sequence[Any], at: Positions | None = None) -> Row | None:
@@ -193,6 +252,9 @@ class Store(Protocol):
         at: Positions | None = None,
     ) -> pa.Table:
         """Rows in key order, from `start` (included) to `stop` (excluded), under `prefix`. Each may be a part of the key."""
+
+    def count(self, table: str, *, weight: str | None = None, at: Positions | None = None) -> int:
+        """How many rows there are, or the sum of an integer column over them, without reading them out."""
 
     def read(
         self, table: str, region: int, *, columns: Sequence[str] | None = None, at: int | None = None
@@ -230,8 +292,15 @@ class Store(Protocol):
     def backlog(self, table: str, after: Positions, upto: Positions) -> int:
         """How many changes lie between two positions, without reading them."""
 
-    def cut(self, tables: Sequence[str]) -> Cut:
-        """A consistent point: see **Order** above. Never waits for a writer that has not decided; writers never wait."""
+    def oldest(self, table: str, after: Positions) -> float | None:
+        """When the first change after these positions was written (seconds since 1970), or None if there is none."""
+
+    def cut(self, tables: Sequence[str], *, after: Cut | None = None, at_most: int | None = None) -> Cut:
+        """A consistent point: see **Order** above. Never waits for a writer that has not decided; writers never wait.
+
+        With `after` and `at_most`, an earlier such point: not before `after`, and so that about `at_most` changes lie
+        between the two. One transaction is never split, so there may be more.
+        """
 
     def trim(self, before: float) -> int:
         """Drop log entries older than `before` (seconds since 1970) that every group has consumed; how many changes went.
@@ -242,8 +311,8 @@ class Store(Protocol):
 
     # Epochs
 
-    def create_group(self, name: str) -> None:
-        """A group at epoch 0. Nothing happens if it is there."""
+    def create_group(self, name: str, *, guards: bool = False) -> None:
+        """A group at epoch 0, which guards the tables of its cut or not. Nothing happens if it is there."""
 
     def drop_group(self, name: str) -> None:
         """Forget a group. Its tables must be gone."""
@@ -265,11 +334,21 @@ class Store(Protocol):
         same, whatever it carries. `Fenced` when a later term has fenced the region.
         """
 
+    def withdraw(self, table: str, epoch: int, term: int) -> None:
+        """What a running epoch did to one table is taken back, and whatever it may still do there is nothing.
+
+        Rows and log are as before the epoch, in every region, and each region counts as applied: so a task that comes late
+        changes nothing. The epoch goes on for the other tables.
+        """
+
     def commit(self, group: str, epoch: int, term: int) -> None:
         """Readers of every table of the group see `epoch` from here on. Committing a committed epoch does nothing."""
 
     def undo(self, group: str, epoch: int, term: int) -> None:
-        """Take a running epoch back: rows and logs are as if it had never begun. Nothing happens if it is not running."""
+        """Take a running epoch back: rows and logs are as if it had never begun. Nothing happens if it is not running.
+
+        Once begun, nothing of the epoch is applied or committed any more, and `begin` refuses until it is done.
+        """
 
     # Leadership
 

@@ -42,8 +42,60 @@ def regions_of(spec: TableSpec, keys: pa.Table) -> npt.NDArray[np.int64]:
     if spec.regions == 1:
         return np.zeros(keys.num_rows, dtype=np.int64)
     texts = canonical_text([keys[name].combine_chunks() for name in spec.distribution])
-    sums = np.fromiter(map(zlib.crc32, texts.cast(pa.binary()).to_pylist()), dtype=np.int64, count=len(texts))
-    return sums % spec.regions
+    return checksums(texts.cast(pa.binary())).astype(np.int64) % spec.regions
+
+
+TOGETHER_FROM = 128
+TOGETHER_BYTES = 48
+"""So many texts, none longer than this: stepping through all of them at once is faster than one after the other."""
+
+_BLOCK = 8_192
+"""Texts at a time: what a step works on stays in the processor's cache."""
+
+
+def checksums(texts: pa.Array) -> npt.NDArray[np.uint32]:
+    """`crc32` of each text.
+
+    >>> checksums(pa.array([b"", b"a", b"bc"])).tolist() == [zlib.crc32(text) for text in (b"", b"a", b"bc")]
+    True
+    """
+    if len(texts) < TOGETHER_FROM or pc.max(pc.binary_length(texts)).as_py() > TOGETHER_BYTES:
+        return np.fromiter(map(zlib.crc32, texts.to_pylist()), dtype=np.uint32, count=len(texts))
+    offsets = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    data = np.frombuffer(texts.buffers()[2] or b"", dtype=np.uint8)
+    blocks = [
+        _checksums(data, offsets[start : start + _BLOCK], offsets[start + 1 : start + 1 + _BLOCK])
+        for start in range(0, len(texts), _BLOCK)
+    ]
+    return np.concatenate(blocks)
+
+
+def _checksums(
+    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int32], ends: npt.NDArray[np.int32]
+) -> npt.NDArray[np.uint32]:
+    """The byte-wise algorithm, one byte of every text at a time; a text that has ended keeps its sum."""
+    starts = starts[: len(ends)]
+    lengths = ends - starts
+    sums = np.full(len(ends), 0xFFFFFFFF, dtype=np.uint32)
+    shortest = int(lengths.min())
+    for step in range(int(lengths.max())):
+        if step < shortest:
+            sums = _STEPS[(sums ^ data[starts + step]) & 0xFF] ^ (sums >> 8)
+        else:
+            rest = np.flatnonzero(lengths > step)
+            sums[rest] = _STEPS[(sums[rest] ^ data[starts[rest] + step]) & 0xFF] ^ (sums[rest] >> 8)
+    return ~sums
+
+
+def _steps() -> npt.NDArray[np.uint32]:
+    """What each value of a byte adds to the sum: the reversed polynomial of CRC-32, eight times over."""
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1, (table >> 1) ^ np.uint32(0xEDB88320), table >> 1)
+    return table
+
+
+_STEPS = _steps()
 
 
 def region_of(spec: TableSpec, key: Sequence[Any]) -> int:

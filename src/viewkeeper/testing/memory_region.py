@@ -33,6 +33,8 @@ class Entry:
     position: int
     time: float
     changes: tuple[Change, ...]
+    stamp: int = 0
+    """The same for all regions of one write, and higher for each later one."""
 
 
 @dataclass
@@ -57,13 +59,13 @@ class Region:
         changes = (Change(key, self.rows.get(key), wanted[key]) for key in sorted(wanted))
         return tuple(change for change in changes if not _same(change.before, change.after))
 
-    def append(self, position: int, time: float, changes: tuple[Change, ...]) -> None:
+    def append(self, position: int, time: float, changes: tuple[Change, ...], stamp: int = 0) -> None:
         """Do the changes and record them. Nothing to do is no entry, and no new position."""
         if not changes:
             return
         for change in changes:
             _set(self.rows, change.key, change.after)
-        self.log.append(Entry(position, time, changes))
+        self.log.append(Entry(position, time, changes, stamp))
 
     def rows_at(self, position: int | None) -> Rows:
         """The rows at a position (None: now), as a copy that later writes leave alone."""
@@ -82,6 +84,15 @@ class Region:
         """The log after one position, up to and with another."""
         self._check_reach(after)
         return [entry for entry in self.log if after < entry.position <= upto]
+
+    def position_at(self, stamp: int) -> int:
+        """The newest position of a write up to a stamp."""
+        return max((entry.position for entry in self.log if entry.stamp <= stamp), default=self.floor)
+
+    def take_back(self, position: int) -> None:
+        """As if nothing had been written after a position."""
+        self.rows = self.rows_at(position)
+        self.log = [entry for entry in self.log if entry.position <= position]
 
     def undo(self, epoch: int) -> None:
         """As if the epoch, the newest one, had never been applied here."""

@@ -19,7 +19,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import pyarrow as pa
 
 from viewkeeper import names
-from viewkeeper.errors import Fenced, InputError, NameTaken, NotFound
+from viewkeeper.errors import Fenced, InputError, NameTaken, NotFound, ViewkeeperError
 from viewkeeper.store.changes import positioned_log_schema
 from viewkeeper.store.contract import (
     Action,
@@ -28,10 +28,13 @@ from viewkeeper.store.contract import (
     EpochRecord,
     Expectation,
     GroupState,
+    Guarded,
     Lease,
     Mutation,
+    Outcome,
     Pick,
     Positions,
+    Request,
     Row,
     TableSpec,
 )
@@ -100,6 +103,7 @@ class MemoryStore:
     _groups: dict[str, _Group] = field(default_factory=dict)
     _leaderships: defaultdict[str, _Leadership] = field(default_factory=lambda: defaultdict(_Leadership))
     _records: dict[str, str] = field(default_factory=dict)
+    _writes: int = 0
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     # Tables
@@ -134,15 +138,45 @@ class MemoryStore:
 
     @_locked
     def write(self, mutations: Sequence[Mutation], expected: Sequence[Expectation] = ()) -> bool:
+        for mutation in mutations:
+            self._refuse_guarded(self._table(mutation.table).spec.name)
+        return self._write(Request(mutations, expected))
+
+    def _refuse_guarded(self, table: str) -> None:
+        for group in self._groups.values():
+            if group.state.guards and table in group.state.committed.cut:
+                raise Guarded(table, group.state.name)
+
+    def prepare(self, requests: Sequence[Request], tables: Sequence[str] = ()) -> PreparedInMemory:
+        """The lock is held until the end, so nobody sees what may still be taken back."""
+        self._lock.acquire()
+        try:
+            base = [table for table in self._tables.values() if table.spec.group is None]
+            before = [(region, region.position) for table in base for region in table.regions]
+            outcomes = [self._outcome(request) for request in requests]
+            return PreparedInMemory(self, outcomes, before)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _outcome(self, request: Request) -> Outcome:
+        try:
+            return self._write(request)
+        except ViewkeeperError as error:
+            return error
+
+    def _write(self, request: Request) -> bool:
+        mutations, expected = request.mutations, request.expected
         if not all(self._holds(expectation) for expectation in expected):
             return False
         wanted: defaultdict[tuple[str, int], dict[Key, Plain | None]] = defaultdict(dict)
         for mutation in mutations:
             for region, key, row in self._wanted(mutation):
                 wanted[mutation.table.lower(), region][key] = row
+        self._writes += 1
         for (name, number), rows in wanted.items():
             target = self._tables[name].regions[number]
-            target.append(target.position + 1, self.clock(), target.difference(rows))
+            target.append(target.position + 1, self.clock(), target.difference(rows), self._writes)
         return True
 
     @_locked
@@ -205,6 +239,11 @@ class MemoryStore:
         ]
         return table_of(answer, pa.schema([pa.field(names.PROBE, pa.int64()), *found.answer_schema(columns)]))
 
+    @_locked
+    def count(self, table: str, *, weight: str | None = None, at: Positions | None = None) -> int:
+        found = self.scan(table, columns=None if weight is None else [weight], at=at)
+        return found.num_rows if weight is None else sum(found[weight].to_pylist())
+
     # Logs
 
     @_locked
@@ -227,8 +266,40 @@ class MemoryStore:
         return sum(len(entry.changes) for region, low, high in spans for entry in region.entries(low, high))
 
     @_locked
-    def cut(self, tables: Sequence[str]) -> Cut:
-        return {name: self._settled(self._table(name)) for name in tables}
+    def oldest(self, table: str, after: Positions) -> float | None:
+        spans = zip(self._table(table).regions, after, strict=True)
+        times = [entry.time for region, low in spans for entry in region.entries(low, region.position)]
+        return min(times, default=None)
+
+    @_locked
+    def cut(self, tables: Sequence[str], *, after: Cut | None = None, at_most: int | None = None) -> Cut:
+        newest = {name: self._settled(self._table(name)) for name in tables}
+        stamp = None if at_most is None else self._early_stamp(after or {}, at_most)
+        if stamp is None:
+            return newest
+        return {
+            name: self._early(name, positions, (after or {}).get(name), stamp) for name, positions in newest.items()
+        }
+
+    def _early(self, table: str, newest: Positions, after: Positions | None, stamp: int) -> Positions:
+        """Where a table was at a stamp, and no earlier than `after`."""
+        lows = (0,) * len(newest) if after is None else after
+        return tuple(max(r.position_at(stamp), low) for r, low in zip(self._table(table).regions, lows, strict=True))
+
+    def _early_stamp(self, after: Cut, at_most: int) -> int | None:
+        """The stamp up to which about `at_most` changes lie after a cut; None if there are no more than that."""
+        waiting = [
+            (entry.stamp, len(entry.changes))
+            for name, positions in after.items()
+            for region, low in zip(self._table(name).regions, positions, strict=True)
+            for entry in region.entries(low, region.position)
+        ]
+        total, last = 0, 0
+        for stamp, changes in sorted(waiting):
+            if total and total + changes > at_most:
+                return last
+            total, last = total + changes, stamp
+        return None
 
     @_locked
     def trim(self, before: float) -> int:
@@ -241,8 +312,8 @@ class MemoryStore:
     # Epochs
 
     @_locked
-    def create_group(self, name: str) -> None:
-        self._groups.setdefault(name, _Group(GroupState(name, EpochRecord(0, {}))))
+    def create_group(self, name: str, *, guards: bool = False) -> None:
+        self._groups.setdefault(name, _Group(GroupState(name, EpochRecord(0, {}), guards=guards)))
 
     @_locked
     def drop_group(self, name: str) -> None:
@@ -286,11 +357,21 @@ class MemoryStore:
         return target.applied[epoch]
 
     @_locked
+    def withdraw(self, table: str, epoch: int, term: int) -> None:
+        found = self._table(table)
+        assert found.spec.group is not None, "only maintained tables have epochs"
+        _check_running(self._fenced_group(found.spec.group, term).state, epoch)
+        for region in found.regions:
+            region.undo(epoch)
+            region.append(epoch, self.clock(), ())
+            region.applied[epoch] = Applied(0, 0, 0)
+
+    @_locked
     def commit(self, group: str, epoch: int, term: int) -> None:
         found = self._fenced_group(group, term)
         if epoch <= found.state.committed.epoch:
             return
-        found.state = GroupState(group, _check_running(found.state, epoch))
+        found.state = GroupState(group, _check_running(found.state, epoch), guards=found.state.guards)
 
     @_locked
     def undo(self, group: str, epoch: int, term: int) -> None:
@@ -443,6 +524,35 @@ class MemoryStore:
         newest = self._table(spec.name).regions[region].position if committed is None else committed
         readers = [_consumed_by(group.state, spec) for group in self._groups.values()]
         return min([newest, *(positions[region] for positions in readers if positions is not None)])
+
+
+@dataclass
+class PreparedInMemory:
+    """Writes that are in the store and can be taken back, under its lock."""
+
+    store: MemoryStore
+    outcomes: list[Outcome]
+    _before: list[tuple[Region, int]]
+    _ended: bool = False
+
+    @property
+    def changed(self) -> bool:
+        return any(region.position != position for region, position in self._before)
+
+    def commit(self, group: str, epoch: int, term: int) -> None:
+        self.store.commit(group, epoch, term)
+        self._end()
+
+    def rollback(self) -> None:
+        if self._ended:
+            return
+        for region, position in self._before:
+            region.take_back(position)
+        self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        self.store._lock.release()
 
 
 def _consumed_by(state: GroupState, spec: TableSpec) -> Positions | None:

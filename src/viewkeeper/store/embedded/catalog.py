@@ -24,17 +24,21 @@ from viewkeeper.store.contract import Cut, EpochRecord, GroupState, Kind, Lease,
 from viewkeeper.store.embedded import faults
 from viewkeeper.store.embedded.connection import Connection, Pool, parameters
 
-FORMAT = 1
+FORMAT = 2
 """Grows when an older viewkeeper could misread the folder."""
 
 _DDL = (
     "CREATE TABLE tables (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE COLLATE NOCASE, spec TEXT)",
     "CREATE TABLE groups (name TEXT PRIMARY KEY, epoch INTEGER, cut TEXT, running INTEGER, running_cut TEXT,"
-    " last INTEGER, fence INTEGER)",
+    " last INTEGER, fence INTEGER, guards INTEGER)",
     "CREATE TABLE leases (name TEXT PRIMARY KEY, holder TEXT, term INTEGER, expires REAL)",
     "CREATE TABLE records (name TEXT PRIMARY KEY, text TEXT)",
     f"PRAGMA user_version = {FORMAT}",
 )
+
+
+_FROM_1 = ("ALTER TABLE groups ADD COLUMN guards INTEGER NOT NULL DEFAULT 0", f"PRAGMA user_version = {FORMAT}")
+"""What makes a folder of format 1 one of this format."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +63,10 @@ class Catalog:
     def make(self) -> None:
         """Make the file's tables, once, whoever comes first."""
         with self._pool.use(self._path, create=True) as connection:
-            connection.query("PRAGMA journal_mode = WAL")
+            connection.keep_a_journal()
             with connection.writing():
-                if self.format(connection) == 0:
-                    for statement in _DDL:
-                        connection.execute(statement)
+                for statement in {0: _DDL, 1: _FROM_1}.get(self.format(connection), ()):
+                    connection.execute(statement)
 
     def format(self, connection: Connection | None = None) -> int:
         """The format version; 0 for an empty file."""
@@ -134,9 +137,16 @@ class Catalog:
 
     # Groups
 
-    def create_group(self, name: str) -> None:
+    def create_group(self, name: str, *, guards: bool) -> None:
         with self._changing() as connection:
-            connection.execute("INSERT OR IGNORE INTO groups VALUES (?, 0, '{}', 0, '', 0, 0)", parameters(name))
+            values = parameters(name, int(guards))
+            connection.execute("INSERT OR IGNORE INTO groups VALUES (?, 0, '{}', 0, '', 0, 0, ?)", values)
+
+    def guarded(self) -> dict[str, str]:
+        """The tables that a group guards, each with its group."""
+        with self._pool.use(self._path) as connection:
+            found = connection.query_few("SELECT name, cut FROM groups WHERE guards")
+        return {table: group for group, cut in _rows(found) for table in _cut_of(cut)}
 
     def drop_group(self, name: str) -> None:
         with self._changing() as connection:
@@ -165,6 +175,8 @@ class Catalog:
     def begin(self, group: str, cut: Cut, term: int) -> EpochRecord:
         with self._changing() as connection:
             row = self._unfenced(connection, group, term)
+            if row["running"] < 0:
+                raise Fenced(f'group "{group}": epoch {-row["running"]} is being undone', hint="finish that first")
             if row["running"]:
                 return EpochRecord(row["running"], _cut_of(row["running_cut"]))
             epoch = row["last"] + 1
@@ -189,11 +201,20 @@ class Catalog:
             )
         faults.reach("commit.recorded")
 
+    def begin_undo(self, group: str, epoch: int, term: int) -> bool:
+        """From here on nothing of the running epoch is applied or committed: a straggler's task finds it negative."""
+        with self._changing() as connection:
+            row = self._unfenced(connection, group, term)
+            if abs(row["running"]) != epoch:
+                return False
+            connection.execute("UPDATE groups SET running = ? WHERE name = ?", parameters(-epoch, group))
+        return True
+
     def end_running(self, group: str, epoch: int, term: int) -> None:
         """The running epoch is undone. Its number is not used again: a straggler of it finds no epoch to apply to."""
         with self._changing() as connection:
             self._unfenced(connection, group, term)
-            values = parameters(group, epoch)
+            values = parameters(group, -epoch)
             connection.execute("UPDATE groups SET running = 0, running_cut = '' WHERE name = ? AND running = ?", values)
         faults.reach("undo.recorded")
 
@@ -315,8 +336,9 @@ def _no_group(name: str) -> NotFound:
 
 
 def _group_state(row: dict[str, Any]) -> GroupState:
-    running = EpochRecord(row["running"], _cut_of(row["running_cut"])) if row["running"] else None
-    return GroupState(row["name"], EpochRecord(row["epoch"], _cut_of(row["cut"])), running)
+    running = EpochRecord(abs(row["running"]), _cut_of(row["running_cut"])) if row["running"] else None
+    committed = EpochRecord(row["epoch"], _cut_of(row["cut"]))
+    return GroupState(row["name"], committed, running, bool(row["guards"]), undoing=row["running"] < 0)
 
 
 def _cut_text(cut: Cut) -> str:

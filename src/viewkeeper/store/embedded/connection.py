@@ -13,7 +13,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import random
+import resource
+import sys
 import threading
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -32,8 +36,14 @@ BATCH_ROWS = 65_536
 FEW_ROWS = 16
 """The same for results of a row or so: the driver sets room aside for a whole batch first, which takes 0.2 ms for a large one."""
 
-MOST_IDLE = 96
-"""Files with idle connections: each connection holds up to three file descriptors, and a process often has only 1,024."""
+CACHE_BYTES = 16 << 20
+"""Pages that a connection may keep in memory."""
+
+IDLE_BYTES = 96 * CACHE_BYTES
+"""Pages that all idle connections may keep in memory. Those to small files keep little, so there may be many of them."""
+
+IDLE_SHARE = 6
+"""Files with idle connections, as a share of the process's file descriptors: each takes up to three, and half are others'."""
 
 _abandoned: list[Any] = []
 """Connections of a parent process, kept from being closed by the garbage collector of its child."""
@@ -51,25 +61,52 @@ class Connection:
 
     def __init__(self, path: Path, *, synchronous: str, timeout: float, create: bool = False) -> None:
         self.path = path
+        self.kept_bytes = 0
+        self._timeout = timeout
         self._statements: dict[str, Any] = {}
+        self._made: set[str] = set()
         with translated(path):
             self._database = adbc_driver_sqlite.connect(f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}")
             self._connection = adbc_driver_manager.AdbcConnection(self._database)
             for pragma in (
                 f"busy_timeout={int(timeout * 1000)}",
                 f"synchronous={synchronous}",
-                "cache_size=-16000",
+                f"cache_size=-{CACHE_BYTES >> 10}",
                 "temp_store=MEMORY",
             ):
                 self.query(f"PRAGMA {pragma}")
 
+    def keep_a_journal(self) -> None:
+        """Writers go on beside readers (SQLite's WAL mode, which the file remembers).
+
+        SQLite refuses at once, whatever its busy timeout, when two that open a new file ask for it together, since
+        each would wait for the other's read to end. Both have then let go, so asking again is all there is to do.
+        """
+        until = time.monotonic() + self._timeout
+        while True:
+            try:
+                self.query("PRAGMA journal_mode = WAL")
+                return
+            except Busy:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(random.uniform(0.001, 0.01))
+
     def execute(self, sql: str, parameters: pa.RecordBatch | None = None) -> None:
         """Run a statement, once per row of `parameters`."""
+        if sql.startswith("ROLLBACK"):  # also to a savepoint
+            self._made.clear()
         with translated(self.path):
             statement = self._prepared(sql, FEW_ROWS)
             if parameters is not None:
                 statement.bind(*_capsules(parameters))
             statement.execute_update()
+
+    def once(self, sql: str) -> None:
+        """Make a temporary table, which the connection keeps, unless it was made; a rollback takes it away again."""
+        if sql not in self._made:
+            self.execute(sql)
+            self._made.add(sql)
 
     def query(self, sql: str, parameters: pa.RecordBatch | None = None) -> pa.Table:
         """Run a query, once per row of `parameters`; all results in one table."""
@@ -142,6 +179,18 @@ class Connection:
         return statement
 
 
+class Held(Connection):
+    """A connection inside its open transaction: readers of it see what is written there and not yet committed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.__dict__ = connection.__dict__
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """The transaction is open already, and the file is this connection's alone."""
+        yield
+
+
 def _capsules(batch: pa.RecordBatch) -> tuple[Any, Any]:
     schema, array = batch.__arrow_c_array__()
     return array, schema
@@ -209,6 +258,8 @@ class Pool:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._idle: OrderedDict[Path, list[Connection]] = OrderedDict()
+        self._idle_bytes = 0
+        self._most_files = _most_files()
 
     @contextlib.contextmanager
     def use(self, path: Path, *, create: bool = False) -> Iterator[Connection]:
@@ -226,17 +277,26 @@ class Pool:
         with self._lock:
             waiting = self._idle.get(path)
             if waiting:
+                self._idle_bytes -= waiting[-1].kept_bytes
                 return waiting.pop()
         return Connection(path, synchronous=self._synchronous, timeout=self._timeout, create=create)
 
     def give_back(self, connection: Connection) -> None:
+        with contextlib.suppress(OSError):  # a file that was dropped: the connection keeps what it kept
+            connection.kept_bytes = min(CACHE_BYTES, connection.path.stat().st_size)
         surplus: list[Connection] = []
         with self._lock:
+            self._idle_bytes += connection.kept_bytes
             self._idle.setdefault(connection.path, []).append(connection)
             self._idle.move_to_end(connection.path)
-            if len(self._idle) > MOST_IDLE:
-                surplus = self._idle.popitem(last=False)[1]
+            while len(self._idle) > self._most_files or self._idle_bytes > IDLE_BYTES:
+                surplus += self._forget(next(iter(self._idle)))
         _close_all(surplus)
+
+    def _forget(self, path: Path) -> list[Connection]:
+        gone = self._idle.pop(path)
+        self._idle_bytes -= sum(connection.kept_bytes for connection in gone)
+        return gone
 
     def close(self, under: Path | None = None) -> None:
         """Close idle connections: all of them, or those to files under a folder."""
@@ -244,8 +304,13 @@ class Pool:
             return
         with self._lock:
             paths = [path for path in self._idle if under is None or under in path.parents]
-            closing = [connection for path in paths for connection in self._idle.pop(path)]
+            closing = [connection for path in paths for connection in self._forget(path)]
         _close_all(closing)
+
+
+def _most_files() -> int:
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if descriptors == resource.RLIM_INFINITY else max(1, descriptors // IDLE_SHARE)
 
 
 def _close_all(connections: list[Connection]) -> None:

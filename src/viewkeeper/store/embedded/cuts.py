@@ -14,6 +14,10 @@ the regions' positions are raised to theirs, and what a dead process left is car
 precedes the transaction in a region was visible before the transaction had locked it, so it is in the cut already.
 Those with a stamp above `s` are in no part of the cut.
 
+*An earlier cut* is the same with a stamp `s` of the past: nothing above speaks of how old `s` is, only that regions are read
+after it. It is joined with the cut that the caller comes from, position by position: both are closed under causes and
+split no transaction, and so is what is in one of them or the other.
+
 A cut waits only for transactions that are already decided. Writers never wait for a cut.
 """
 
@@ -22,24 +26,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from viewkeeper.store.contract import Cut
-from viewkeeper.store.embedded import rows
+from viewkeeper.store.embedded import log, rows, writes
 from viewkeeper.store.embedded.connection import Connection, parameters
 from viewkeeper.store.embedded.files import Files, Handle, check_open
 from viewkeeper.store.embedded.layout import PARTS
 from viewkeeper.store.embedded.transactions import KEEP_NANOSECONDS, Decision
-from viewkeeper.store.embedded.writes import complete
 
 
-def cut(files: Files, tables: Sequence[str]) -> Cut:
+def cut(files: Files, tables: Sequence[str], after: Cut | None, at_most: int | None) -> Cut:
     """See `Store.cut`."""
     while True:
-        stamp = files.clock.tick()
+        begun = files.clock.tick()
         handles = [files.handle(name) for name in tables]
+        after = {} if after is None else after
+        early = None if at_most is None else _early_stamp(files, handles, after, at_most)
+        stamp = begun if early is None else early
         positions = {handle.number: _positions(files, handle, stamp) for handle in handles}
-        for decision in files.transactions.open_at(stamp):
-            _take_in(files, decision, positions)
-        if files.clock.tick() - stamp < KEEP_NANOSECONDS:
-            return {handle.spec.name: tuple(positions[handle.number]) for handle in handles}
+        for decision in files.transactions.open_at(stamp, begun):
+            if writes.stands(files, decision):
+                _take_in(files, decision, positions)
+        if files.clock.tick() - begun < KEEP_NANOSECONDS:
+            return {handle.spec.name: _joined(positions[handle.number], after, handle) for handle in handles}
+
+
+def _joined(positions: list[int], after: Cut, handle: Handle) -> tuple[int, ...]:
+    known = after.get(handle.spec.name)
+    return tuple(positions if known is None else map(max, positions, known))
+
+
+def _early_stamp(files: Files, handles: Sequence[Handle], after: Cut, at_most: int) -> int | None:
+    """The stamp up to which about `at_most` changes lie after a cut; None if there are no more than that."""
+    waiting: list[tuple[int, int]] = []
+    for handle in handles:
+        for region, position in enumerate(after.get(handle.spec.name, ())):
+            with files.region(handle, region) as connection:
+                waiting += log.stamps(connection, position)
+    total, last = 0, 0
+    for stamp, changes in sorted(waiting):
+        if total and total + changes > at_most:
+            return last
+        total, last = total + changes, stamp
+    return None
 
 
 def _positions(files: Files, handle: Handle, stamp: int) -> list[int]:
@@ -65,5 +92,5 @@ def _take_in(files: Files, decision: Decision, positions: dict[int, list[int]]) 
     for participant in decision.participants:
         known = positions.get(participant.table)
         if known is not None and known[participant.region] < participant.position:
-            complete(files, decision)
+            writes.complete(files, decision)
             known[participant.region] = participant.position

@@ -39,12 +39,26 @@ def apply(files: Files, handle: Handle, region: int, changes: pa.Table, epoch: i
     return applied
 
 
-def undo(files: Files, group: str, epoch: int, term: int) -> None:
-    """See `Store.undo`. Regions first, the record last: a crash in between leaves a running epoch, to be undone again."""
-    running = files.catalog.group(group).running
-    if running is None or running.epoch != epoch:
-        return
+def withdraw(files: Files, handle: Handle, epoch: int, term: int) -> None:
+    """See `Store.withdraw`. A region that was restored moves to the epoch again, with nothing: see `apply`."""
+    group = handle.spec.group
+    assert group is not None, "only maintained tables have epochs"
     files.catalog.check_running(group, epoch, term)
+    for region in range(handle.spec.regions):
+        with files.region(handle, region) as connection, connection.writing():
+            _undo_region(connection, handle, epoch, term)
+            rows.advance(connection, epoch, files.clock.tick(), Applied(0, 0, 0))
+        faults.reach("withdraw.region_restored")
+
+
+def undo(files: Files, group: str, epoch: int, term: int) -> None:
+    """See `Store.undo`. The record says so first, so that no straggler's task applies to a region that was restored; then
+    the regions; then the record goes. A crash in between leaves an epoch that is being undone, to be undone again.
+    """
+    if not files.catalog.begin_undo(group, epoch, term):
+        return
+    faults.reach("undo.begun")
+    files.transactions.strike(group, epoch)
     for handle in _tables_of(files, group):
         for region in range(handle.spec.regions):
             with files.region(handle, region) as connection, connection.writing():
@@ -94,8 +108,9 @@ def _needed_after(handle: Handle, region: int, groups: Iterable[GroupState]) -> 
     needed = []
     for group in groups:
         for record in (group.committed, group.running):
-            if record is not None and handle.spec.name in record.cut:
-                needed.append(record.cut[handle.spec.name][region])
+            positions = () if record is None else record.cut.get(handle.spec.name, ())
+            if region < len(positions):
+                needed.append(positions[region])
         if group.name == handle.spec.group:
             needed.append(group.committed.epoch)
     return min(needed, default=None)

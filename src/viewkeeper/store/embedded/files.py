@@ -11,10 +11,11 @@ shop.vk/
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +27,7 @@ from viewkeeper.store.contract import TableSpec
 from viewkeeper.store.embedded import faults, rows
 from viewkeeper.store.embedded.catalog import FORMAT, Catalog, DropUnfinished, Entry
 from viewkeeper.store.embedded.clock import Clock
-from viewkeeper.store.embedded.connection import Connection, MissingFile, Pool, parameters, translated
+from viewkeeper.store.embedded.connection import Connection, Held, MissingFile, Pool, parameters, translated
 from viewkeeper.store.embedded.layout import Layout
 from viewkeeper.store.embedded.transactions import Transactions
 
@@ -63,6 +64,7 @@ class Files:
         self.catalog = Catalog(self.pool, folder / "catalog.db")
         self.transactions = Transactions(self.pool, folder / "transactions.db")
         self._handles: dict[str, Handle] = {}
+        self._held: Mapping[tuple[int, int], Connection] = {}
         self._lock = threading.Lock()
         _check_folder(folder)
         self.catalog.make()
@@ -78,6 +80,10 @@ class Files:
     @contextmanager
     def region(self, handle: Handle, region: int) -> Iterator[Connection]:
         """A connection to a region's file. If the file is gone, so is the table."""
+        held = self._held.get((handle.number, region))
+        if held is not None:
+            yield Held(held)
+            return
         try:
             with self.pool.use(handle.paths[region]) as connection:
                 yield connection
@@ -85,6 +91,12 @@ class Files:
             if handle.folder.exists():
                 raise
             raise Dropped from None
+
+    def holding(self, connections: Mapping[tuple[int, int], Connection]) -> Files:
+        """The same folder, where these regions are seen through connections that have written to them."""
+        other = copy.copy(self)
+        other._held = connections
+        return other
 
     def size(self, path: Path) -> int:
         """A region's file and what is not yet folded into it."""
@@ -141,7 +153,7 @@ class Files:
             handle.folder.mkdir(parents=True)
         for path in handle.paths:
             with self.pool.use(path, create=True) as connection:
-                connection.query("PRAGMA journal_mode = WAL")
+                connection.keep_a_journal()
                 with connection.writing():
                     for statement in handle.layout.ddl():
                         connection.execute(statement)

@@ -78,6 +78,20 @@ def count(connection: Connection, after: int, upto: int) -> int:
     return int(found[0]) if found else 0
 
 
+def first_stamp(connection: Connection, after: int) -> int | None:
+    """The stamp of the first entry after a position, if there is one."""
+    found = connection.one("SELECT stamp FROM log WHERE id >= ? ORDER BY id LIMIT 1", parameters((after + 1) * PARTS))
+    return None if found is None else int(found[0])
+
+
+def stamps(connection: Connection, after: int) -> list[tuple[int, int]]:
+    """The stamp and the number of changes of each entry after a position."""
+    found = connection.query(
+        "SELECT stamp, changes FROM log WHERE id >= ? ORDER BY id", parameters((after + 1) * PARTS)
+    )
+    return list(zip(*(column.to_pylist() for column in found.columns), strict=True)) if found.num_rows else []
+
+
 def first_changes(connection: Connection, layout: Layout, after: int, first_key: pa.Array | None = None) -> pa.Table:
     """The earliest change of each key after a position: its before is the row as it was at that position.
 

@@ -19,6 +19,9 @@ from viewkeeper.store.embedded.connection import Connection, parameters
 from viewkeeper.store.embedded.layout import Layout
 from viewkeeper.store.encoding import from_python
 
+SEVERAL = 2
+"""Rows from which a write asks whether the region is empty: then it has nothing to compare with."""
+
 CHUNK = 32_768
 """Rows changed per round: enough to make the fixed cost of a round small, few enough to stay in SQLite's cache."""
 
@@ -67,11 +70,15 @@ def change(connection: Connection, layout: Layout, desired: pa.Table, position: 
 
     A row that is already as desired is no change. If nothing changes, the region stays at its position.
     """
+    fills = desired.num_rows >= SEVERAL and connection.one("SELECT 1 FROM rows LIMIT 1") is None
+    if fills and not pc.all(desired[names.HAS]).as_py():
+        desired = desired.filter(desired[names.HAS])
     desired = _sorted(layout, desired)
     entries: list[log.Entry] = []
     counts = Applied(0, 0, 0)
+    change_chunk = _fill_chunk if fills else _change_chunk
     for start in range(0, desired.num_rows, CHUNK):
-        changes = _change_chunk(connection, layout, desired.slice(start, CHUNK), position, stamp, len(entries))
+        changes = change_chunk(connection, layout, desired.slice(start, CHUNK), position, stamp, len(entries))
         if changes is not None:
             entries.append(changes[0])
             counts = _plus(counts, changes[1])
@@ -116,8 +123,25 @@ def _change_chunk(
     return entry, tally(changes)
 
 
+def _fill_chunk(
+    connection: Connection, layout: Layout, desired: pa.Table, position: int, stamp: int, part: int
+) -> tuple[log.Entry, Applied]:
+    """The same where there was no row before the write: nothing to look for or to compare with, and every row is new."""
+    stored = layout.encode(desired, layout.order)
+    slots = ", ".join(layout.bound(name) for name in layout.order)
+    batch = pa.record_batch(stored, names=list(layout.columns))
+    connection.execute(f"INSERT INTO rows ({', '.join(layout.columns)}) VALUES ({slots})", batch)
+    count = desired.num_rows
+    before = [pa.nulls(count, layout.codecs[name].stored) for name in layout.spec.values]
+    has = desired[names.HAS].combine_chunks()
+    changes = _log_batch(layout, desired, has, before, pa.repeat(pa.scalar(False), count))
+    entry = log.Entry(part, count, log.pack(changes))
+    log.append(connection, layout, position, stamp, entry, stored[0].slice(0, 1), stored[0].slice(count - 1))
+    return entry, Applied(count, 0, 0)
+
+
 def _stage(connection: Connection, layout: Layout, stored: list[pa.Array], has: pa.Array) -> None:
-    connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS stage (has, {', '.join(layout.columns)})")
+    connection.once(f"CREATE TEMP TABLE IF NOT EXISTS stage (has, {', '.join(layout.columns)})")
     slots = ", ".join(layout.bound(name) for name in layout.order)
     batch = pa.record_batch([has.cast(pa.int64()), *stored], names=["has", *layout.columns])
     connection.execute(f"INSERT INTO temp.stage VALUES (?, {slots})", batch)
@@ -226,7 +250,7 @@ class Picture:
             raise too_old(self._layout.spec.name, at, now.trimmed)
         layout = self._layout
         keys = ", ".join(layout.keys)
-        self._connection.execute(
+        self._connection.once(
             f"CREATE TEMP TABLE IF NOT EXISTS undo (had, {', '.join(layout.columns)}, PRIMARY KEY ({keys})) WITHOUT ROWID"
         )
         self._connection.execute("DELETE FROM temp.undo")
@@ -262,6 +286,13 @@ class Picture:
             values = pa.record_batch(doubled, names=[str(i) for i in range(len(doubled))])
         return self._connection.query(self.scan_sql(columns, where, limit), values).slice(1)
 
+    def count(self, weight: str | None) -> int:
+        """How many rows, or the sum of an integer column over them."""
+        measure = "count(*)" if weight is None else f"ifnull(sum(r.{self._layout.column[weight]}), 0)"
+        arms = [f"SELECT {measure} AS n FROM {source} WHERE {holds}" for source, holds in self._sources("r")]
+        found = self._connection.one(f"SELECT sum(n) FROM ({' UNION ALL '.join(arms)})")
+        return int(found[0]) if found else 0
+
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Decoded columns of all rows, as they are read."""
         skip = 1
@@ -285,7 +316,7 @@ class Picture:
         layout = self._layout
         leading = layout.keys[: len(keys)]
         name = f"probe{len(keys)}"
-        self._connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS {name} (n, {', '.join(leading)})")
+        self._connection.once(f"CREATE TEMP TABLE IF NOT EXISTS {name} (n, {', '.join(leading)})")
         self._connection.execute(f"DELETE FROM temp.{name}")
         slots = ", ".join(layout.bound(column) for column in layout.spec.key[: len(keys)])
         batch = pa.record_batch([numbers, *keys], names=["n", *leading])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -24,12 +25,14 @@ from viewkeeper.store.contract import (
     Mutation,
     Pick,
     Positions,
+    Request,
     Row,
     TableSpec,
 )
 from viewkeeper.store.embedded import cuts, epochs, log, rows, writes
 from viewkeeper.store.embedded.connection import Connection
 from viewkeeper.store.embedded.files import Dropped, Files, Handle, check_open
+from viewkeeper.store.embedded.prepared import PreparedWrites, prepare
 from viewkeeper.store.encoding import to_python
 from viewkeeper.store.regions import region_of, regions_of
 
@@ -59,7 +62,12 @@ class EmbeddedStore:
         writes.recover(files)
         return cls(files, durability, timeout)
 
-    def reopener(self) -> Callable[[], EmbeddedStore]:
+    @staticmethod
+    def is_in(folder: Path | str | os.PathLike[str]) -> bool:
+        """Whether a folder holds a database. Nothing is opened."""
+        return (Path(folder) / "catalog.db").is_file()
+
+    def reopener(self) -> Callable[[], EmbeddedStore] | None:
         folder = str(self._files.folder)
         return partial(EmbeddedStore.open, folder, durability=self._durability, timeout=self._timeout)
 
@@ -90,6 +98,12 @@ class EmbeddedStore:
 
     def write(self, mutations: Sequence[Mutation], expected: Sequence[Expectation] = ()) -> bool:
         return self._files.retrying(lambda: writes.write(self._files, mutations, expected))
+
+    def prepare(self, requests: Sequence[Request], tables: Sequence[str] = ()) -> PreparedWrites:
+        return self._files.retrying(lambda: prepare(self._files, requests, tables, self._seeing))
+
+    def _seeing(self, files: Files) -> EmbeddedStore:
+        return _Inside(files, self._durability, self._timeout)
 
     def get(self, table: str, key: Sequence[Any], at: Positions | None = None) -> Row | None:
         return self._files.retrying(lambda: self._get(self._files.handle(table), key, at))
@@ -153,6 +167,17 @@ class EmbeddedStore:
                 parts.append(picture.scan(others, where, values, limit))
         merged = _merged(parts, len(handle.spec.key), limit)
         return handle.layout.decode(merged.columns, [*handle.spec.key, *others]).select(wanted)
+
+    def count(self, table: str, *, weight: str | None = None, at: Positions | None = None) -> int:
+        def attempt() -> int:
+            handle = self._files.handle(table)
+            total = 0
+            for region, position in enumerate(self._visible(handle, at)):
+                with self._files.region(handle, region) as connection, connection.reading():
+                    total += _picture(connection, handle, position).count(weight)
+            return total
+
+        return self._files.retrying(attempt)
 
     def read(
         self, table: str, region: int, *, columns: Sequence[str] | None = None, at: int | None = None
@@ -237,16 +262,24 @@ class EmbeddedStore:
                 total += log.count(connection, low, high)
         return total
 
-    def cut(self, tables: Sequence[str]) -> Cut:
-        return self._files.retrying(lambda: cuts.cut(self._files, tables))
+    def oldest(self, table: str, after: Positions) -> float | None:
+        handle = self._files.retrying(lambda: self._alive(table))
+        found = []
+        for region, position in enumerate(after):
+            with self._files.region(handle, region) as connection:
+                found.append(log.first_stamp(connection, position))
+        return min((stamp / 1e9 for stamp in found if stamp is not None), default=None)
+
+    def cut(self, tables: Sequence[str], *, after: Cut | None = None, at_most: int | None = None) -> Cut:
+        return self._files.retrying(lambda: cuts.cut(self._files, tables, after, at_most))
 
     def trim(self, before: float) -> int:
         return epochs.trim(self._files, before)
 
     # Epochs
 
-    def create_group(self, name: str) -> None:
-        self._files.catalog.create_group(name)
+    def create_group(self, name: str, *, guards: bool = False) -> None:
+        self._files.catalog.create_group(name, guards=guards)
 
     def drop_group(self, name: str) -> None:
         self._files.catalog.drop_group(name)
@@ -264,6 +297,9 @@ class EmbeddedStore:
         return self._files.retrying(
             lambda: epochs.apply(self._files, self._files.handle(table), region, changes, epoch, term)
         )
+
+    def withdraw(self, table: str, epoch: int, term: int) -> None:
+        self._files.retrying(lambda: epochs.withdraw(self._files, self._files.handle(table), epoch, term))
 
     def commit(self, group: str, epoch: int, term: int) -> None:
         self._files.catalog.commit(group, epoch, term)
@@ -295,6 +331,21 @@ class EmbeddedStore:
 
     def put_record(self, name: str, text: str | None, expected: str | EllipsisType | None = ...) -> bool:
         return self._files.catalog.put_record(name, text, expected)
+
+
+class _Inside(EmbeddedStore):
+    """The store as prepared writes would leave it. It lives as long as they wait, and no other process can see it."""
+
+    def __init__(self, files: Files, durability: str, timeout: float) -> None:
+        self._files = files
+        self._durability = durability
+        self._timeout = timeout
+
+    def reopener(self) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
 
 
 def _picture(connection: Connection, handle: Handle, position: int | None) -> rows.Picture:

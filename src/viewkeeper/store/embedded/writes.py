@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from viewkeeper import names
-from viewkeeper.errors import InputError, NotFound, StorageError, ViewkeeperError
-from viewkeeper.store.contract import Action, Expectation, Kind, Mutation, Pick
+from viewkeeper.errors import Busy, InputError, NotFound, StorageError, ViewkeeperError
+from viewkeeper.store.contract import Action, Expectation, Guarded, Kind, Mutation, Pick
 from viewkeeper.store.embedded import faults, rows
 from viewkeeper.store.embedded.connection import Connection
 from viewkeeper.store.embedded.files import Dropped, Files, Handle, check_open
@@ -80,13 +80,14 @@ def write(files: Files, mutations: Sequence[Mutation], expected: Sequence[Expect
 
 def _attempt(files: Files, works: list[Work]) -> bool:
     with ExitStack() as stack:
-        locked = [_lock(files, stack, work) for work in works]
-        _refuse_pending(files, locked)
+        locked = [lock(files, stack, work) for work in works]
+        refuse_pending(files, locked)
+        _refuse_guarded(files, works)
         faults.reach("write.locked" if len(locked) == 1 else "transaction.locked")
-        if not all(_as_expected(region) for region in locked):
+        if not all(as_expected(region) for region in locked):
             return False
         stamp = files.clock.tick()
-        _side_by_side(lambda region: _change(region, stamp), locked)
+        side_by_side(lambda region: change(region, stamp), locked)
         changed = [region for region in locked if region.entries]
         if len(changed) == 1:
             _commit_alone(changed[0])
@@ -95,7 +96,7 @@ def _attempt(files: Files, works: list[Work]) -> bool:
     return True
 
 
-def _lock(files: Files, stack: ExitStack, work: Work) -> Locked:
+def lock(files: Files, stack: ExitStack, work: Work) -> Locked:
     """Take the region's write lock. Whatever is not committed when the stack unwinds is rolled back."""
     connection = stack.enter_context(files.region(work.handle, work.region))
     connection.execute("BEGIN IMMEDIATE")
@@ -103,12 +104,33 @@ def _lock(files: Files, stack: ExitStack, work: Work) -> Locked:
     return Locked(work, connection, check_open(rows.state(connection)))
 
 
-def _refuse_pending(files: Files, locked: list[Locked]) -> None:
+def refuse_pending(files: Files, locked: list[Locked]) -> None:
+    """A decision that waits for its epoch is no hindrance: its process is dead, since it would hold these locks."""
     positions = {region.work.place: region.state.position for region in locked}
     for decision in files.transactions.unfinished():
         for participant in decision.participants:
-            if positions.get((participant.table, participant.region), participant.position) < participant.position:
+            lacks = positions.get((participant.table, participant.region), participant.position) < participant.position
+            if lacks and stands(files, decision):
                 raise PendingDecision(decision)
+
+
+def stands(files: Files, decision: Decision) -> bool:
+    """Whether a decision that was found on record is one, or waits for its epoch: see `transactions`."""
+    if decision.epoch is None:
+        return True
+    group, epoch = decision.epoch
+    with suppress(NotFound):
+        state = files.catalog.group(group)
+        return epoch <= state.committed.epoch and (state.running is None or state.running.epoch != epoch)
+    return False
+
+
+def _refuse_guarded(files: Files, works: list[Work]) -> None:
+    """Under the locks: a group that begins to guard a table waits for whoever has them, and then takes in what they did."""
+    guarded = files.catalog.guarded()
+    for work in works:
+        if work.mutations and work.handle.spec.name in guarded:
+            raise Guarded(work.handle.spec.name, guarded[work.handle.spec.name])
 
 
 def _commit_alone(region: Locked) -> None:
@@ -142,11 +164,26 @@ def _commit_together(files: Files, changed: list[Locked], stamp: int) -> None:
 def recover(files: Files) -> None:
     """Carry out what dead processes had decided."""
     for decision in files.transactions.unfinished():
-        complete(files, decision)
+        if stands(files, decision):
+            with suppress(Busy):  # its own process is still at it, or sleeps: whoever needs the rows waits for it
+                complete(files, decision)
 
 
 def complete(files: Files, decision: Decision) -> None:
-    """Bring a decision to every participant that lacks it. Waits while its own process is still at it."""
+    """Bring a decision to every participant that lacks it. Waits while its own process is still at it.
+
+    Decisions of one epoch may follow each other in a region: the earlier ones come first, for a region that has reached a
+    position counts as having everything before it.
+    """
+    places = {(participant.table, participant.region) for participant in decision.participants}
+    for earlier in files.transactions.unfinished():
+        theirs = {(participant.table, participant.region) for participant in earlier.participants}
+        if earlier.number < decision.number and places & theirs and stands(files, earlier):
+            complete(files, earlier)
+    _carry_out(files, decision)
+
+
+def _carry_out(files: Files, decision: Decision) -> None:
     handles = {handle.number: handle for handle in files.handles()}
     for participant in decision.participants:
         handle = handles.get(participant.table)
@@ -158,7 +195,13 @@ def complete(files: Files, decision: Decision) -> None:
 
 
 def _roll_forward(files: Files, handle: Handle, decision: Decision, participant: Participant) -> None:
-    """The same changes at the same position: the region stands where it stood when the decision was made."""
+    """The same changes at the same position: the region stands where it stood when the decision was made.
+
+    It is looked at first without its lock, which may be held: by the caller, for what it has prepared on top of this.
+    """
+    with files.region(handle, participant.region) as connection:
+        if rows.state(connection).position >= participant.position:
+            return
     with files.region(handle, participant.region) as connection, connection.writing():
         state = rows.state(connection)
         if state.dropped or state.position >= participant.position:
@@ -173,7 +216,7 @@ def _roll_forward(files: Files, handle: Handle, decision: Decision, participant:
 # What a region is to become
 
 
-def _change(region: Locked, stamp: int) -> None:
+def change(region: Locked, stamp: int) -> None:
     desired = [_desired(region, mutation) for mutation in region.work.mutations]
     if not desired:
         return
@@ -225,7 +268,7 @@ def _current(region: Locked, keys: pa.Table) -> tuple[pa.Table, np.ndarray[tuple
     return layout.decode(found.columns[1:], layout.order), found.column(0).to_numpy()
 
 
-def _as_expected(region: Locked) -> bool:
+def as_expected(region: Locked) -> bool:
     return all(_holds(region, expectation) for expectation in region.work.expected)
 
 
@@ -294,7 +337,7 @@ def by_region(handle: Handle, table: pa.Table | None) -> Iterable[tuple[int, pa.
         yield int(region), table.filter(pa.array(regions == region))
 
 
-def _side_by_side(action: Callable[[Locked], None], regions: list[Locked]) -> None:
+def side_by_side(action: Callable[[Locked], None], regions: list[Locked]) -> None:
     """SQLite and Arrow work without the interpreter's lock, so threads help where there is much to do."""
     total = sum(mutation.rows.num_rows for region in regions for mutation in region.work.mutations)
     if len(regions) < 2 or total < PARALLEL_FROM:

@@ -23,7 +23,7 @@ import pytest
 
 _PARTS = (
     *("support", "tables", "writes", "reads", "probes", "logs", "trims", "epochs", "leadership", "records", "values"),
-    "model",
+    *("prepared", "model"),
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
@@ -31,6 +31,7 @@ from viewkeeper.testing.contract.epochs import EpochContract  # noqa: E402  asse
 from viewkeeper.testing.contract.leadership import LeadershipContract  # noqa: E402
 from viewkeeper.testing.contract.logs import LogContract  # noqa: E402
 from viewkeeper.testing.contract.model import ModelContract  # noqa: E402
+from viewkeeper.testing.contract.prepared import EarlyCutContract, PreparedContract  # noqa: E402
 from viewkeeper.testing.contract.probes import ProbeContract  # noqa: E402
 from viewkeeper.testing.contract.reads import ReadContract  # noqa: E402
 from viewkeeper.testing.contract.records import RecordContract  # noqa: E402
@@ -53,6 +54,8 @@ class StoreContract(
     LeadershipContract,
     RecordContract,
     ValueContract,
+    PreparedContract,
+    EarlyCutContract,
     ModelContract,
 ):
     """Every promise of `viewkeeper.store.contract`. Subclass it, name the class `Test...`, and give the fixtures."""

@@ -240,6 +240,44 @@ class EpochContract(StoreFixtures):
         assert everything(store, "totals") == [(G, 7.0, 7)]
         assert len(log_of(store, TOTALS, HOME)) == 1
 
+    def test_what_is_withdrawn_from_a_table_stays_away(self, kept: Store, other: Store) -> None:
+        run_epoch(kept, TOTALS, changes(TOTALS, FIRST))
+        running = kept.begin(GROUP, {}, 1).epoch
+        news = changes(TOTALS, [(G, 1.0, 40), ("new", 1.0, 1)], [(H, float("inf")), (None, None)])
+        regions = regions_of(TOTALS, news)
+        kept.apply("totals", HOME, news.filter(pa.array(regions == HOME)), running, 1)
+        apply_all(kept, BY_PAIR, changes(BY_PAIR, [(1, "x", 1)]), running)
+        other.withdraw("totals", running, 1)
+        other.withdraw("totals", running, 1)
+        apply_all(kept, TOTALS, news, running)
+        kept.commit(GROUP, running, 1)
+        for at in (None, _at(1), _at(2)):
+            assert everything(other, "totals", at) == FIRST
+        assert everything(other, "by_pair") == [(1, "x", 1)], "another table of the epoch"
+        assert all(log_of(kept, TOTALS, region, after=1, upto=9) == [] for region in range(3))
+        run_epoch(kept, TOTALS, changes(TOTALS, [(G, 7.0, 7)]))
+        assert (G, 7.0, 7) in everything(other, "totals")
+
+    def test_an_epoch_with_something_withdrawn_can_be_undone(self, kept: Store) -> None:
+        run_epoch(kept, TOTALS, changes(TOTALS, FIRST))
+        before = kept.positions("totals")
+        running = kept.begin(GROUP, {}, 1).epoch
+        apply_all(kept, TOTALS, changes(TOTALS, [(G, 1.0, 40)]), running)
+        kept.withdraw("totals", running, 1)
+        kept.undo(GROUP, running, 1)
+        assert kept.positions("totals") == before
+        assert everything(kept, "totals") == FIRST
+
+    def test_only_a_running_epoch_is_withdrawn(self, kept: Store) -> None:
+        run_epoch(kept, TOTALS, changes(TOTALS, FIRST))
+        with pytest.raises(Fenced):
+            kept.withdraw("totals", 1, 1)
+        kept.begin(GROUP, {}, 1)
+        kept.fence(GROUP, 2)
+        with pytest.raises(Fenced):
+            kept.withdraw("totals", 2, 1)
+        assert everything(kept, "totals") == FIRST
+
     def test_undo_does_nothing_to_what_is_not_running(self, kept: Store) -> None:
         run_epoch(kept, TOTALS, changes(TOTALS, FIRST))
         kept.undo(GROUP, 1, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 
 import pyarrow as pa
 
@@ -105,6 +106,21 @@ class LogContract(StoreFixtures):
         assert store.backlog("pairs", (0, 1), (4, 1)) == 7
         assert store.backlog("pairs", (1, 0), (3, 1)) == 6
         assert store.backlog("pairs", (4, 1), (4, 1)) == 0
+
+    def test_the_oldest_change_after_a_position_has_its_time(self, store: Store) -> None:
+        created(store, PAIRS)
+        assert store.oldest("pairs", (0, 0)) is None
+        times = []
+        for value in "ab":
+            times.append(time.time())
+            store.write([put(PAIRS, (ONE, value))])
+        times.append(time.time())
+        assert store.positions("pairs") == (2, 0)
+        for position in (0, 1):
+            found = store.oldest("pairs", (position, 0))
+            assert found is not None
+            assert times[position] - 0.001 <= found <= times[position + 1] + 0.001
+        assert store.oldest("pairs", (2, 0)) is None
 
     def test_a_cut_holds_everything_acknowledged(self, store: Store, other: Store) -> None:
         created(store, PAIRS, STOCK)

@@ -56,6 +56,12 @@ class ReadContract(StoreFixtures):
         assert listed(answer) == ROWS
         assert answer.schema.equals(STOCK.schema)
 
+    def test_count_and_sum_over_all_regions(self, stocked: Store) -> None:
+        assert stocked.count("stock") == len(ROWS)
+        assert stocked.count("stock", weight="quantity") == sum(quantity for quantity, *_ in ROWS)
+        stocked.write([delete(STOCK, *((shop, item) for _, shop, item, _ in ROWS))])
+        assert (stocked.count("stock"), stocked.count("stock", weight="quantity")) == (0, 0)
+
     @pytest.mark.parametrize("bound", [("a",), ("ab", 1), ("aa",), ("aa", 5), ("z\0", 0), ("z",), ("😀", 13)])
     def test_start_is_included_and_stop_is_not(self, stocked: Store, bound: Sequence[Any]) -> None:
         bound = tuple(bound)
@@ -125,6 +131,8 @@ class ReadContract(StoreFixtures):
 
     def _check_snapshot(self, store: Store, at: tuple[int, ...], rows: list[tuple[Any, ...]]) -> None:
         assert everything(store, "pairs", at) == rows
+        assert store.count("pairs", at=at) == len(rows)
+        assert store.count("pairs", weight="k", at=at) == sum(key for key, _ in rows)
         parts = [listed(region_rows(store, PAIRS, region, at[region])) for region in range(2)]
         assert sorted(row for part in parts for row in part) == rows
         by_key = dict(rows)
