@@ -26,7 +26,6 @@ import pyarrow as pa
 
 from viewkeeper import names
 from viewkeeper.sql.algebra import Aggregate, Call, Function, NotIncremental
-from viewkeeper.sql.queries import quoted
 from viewkeeper.store.contract import Kind, TableSpec
 
 Typer = Callable[[str, Mapping[str, pa.Schema]], pa.Schema]
@@ -182,6 +181,6 @@ def _call_schema(top: Aggregate, part_schema: pa.Schema, typer: Typer) -> pa.Sch
 def _output_schema(top: Aggregate, part_schema: pa.Schema, call_schema: pa.Schema, typer: Typer) -> pa.Schema:
     """Typed over one state row, with a column beside the outputs: an aggregate hidden in an output fails here."""
     state = pa.schema([*(part_schema.field(name) for name in top.groups), *call_schema])
-    items = [f"{output.sql} AS {quoted(output.name)}" for output in top.outputs]
+    items = [f"{output.sql} AS {names.quoted(output.name)}" for output in top.outputs]
     schema = typer(f"SELECT {', '.join([*items, 'n'])} FROM state", {"state": state})
     return pa.schema(list(schema)[:-1])

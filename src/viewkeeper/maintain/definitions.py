@@ -1,7 +1,8 @@
 """A view's definition as it is kept, and the plan that follows from it.
 
 The types that Spark gave when the view was made are kept with it, so that a plan can be made again without Spark: for
-`explain`, for `status`, and in another process.
+`explain`, and in another process. What readers ask for is kept beside them (`Summary`): a plan is made by parsing the
+query, and importing the parser takes longer than a thousand reads.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,11 +20,29 @@ from viewkeeper.errors import NotMaintainable, SchemaError
 from viewkeeper.maintain.plan import Shape, Typer, ViewPlan, Wishes, plan_full, plan_incremental
 from viewkeeper.names import RESERVED_PREFIX
 from viewkeeper.sql.algebra import NotIncremental
-from viewkeeper.sql.queries import compile_query, tables_of
 from viewkeeper.sql.refresh import Policy
 
 PREFIX = "view/"
 """Definitions are records under this name."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a plan says about its view to those who only read it. It holds as long as the definition does."""
+
+    columns: tuple[str, ...]
+    counted: bool
+    strategy: str
+    reason: str
+    tables: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: ViewPlan) -> Summary:
+        return cls(plan.shape.columns, plan.shape.counted, plan.strategy.value, plan.reason, plan.tables)
+
+    @classmethod
+    def of_fields(cls, columns: Sequence[str], tables: Sequence[str], **others: Any) -> Summary:
+        return cls(columns=tuple(columns), tables=tuple(tables), **others)
 
 
 @dataclass(frozen=True)
@@ -38,6 +58,7 @@ class Definition:
     number: int = 0
     epoch: int = 0
     types: Mapping[str, str] = field(default_factory=dict)
+    summary: Summary | None = None
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -45,7 +66,7 @@ class Definition:
     @classmethod
     def of_text(cls, text: str) -> Definition:
         stored = json.loads(text)
-        return cls(**{**stored, "cluster": tuple(stored["cluster"])})
+        return cls(**{**stored, "cluster": tuple(stored["cluster"]), "summary": Summary.of_fields(**stored["summary"])})
 
     @property
     def wishes(self) -> Wishes:
@@ -80,6 +101,8 @@ def _question(sql: str, tables: Mapping[str, pa.Schema]) -> str:
 
 def plan_view(definition: Definition, shapes: Mapping[str, Shape], typer: Typer) -> ViewPlan:
     """The plan of a view over tables and views of the given shapes. Policy INCREMENTAL refuses what it cannot have."""
+    from viewkeeper.sql.queries import compile_query, tables_of  # sqlglot, which a reader of tables does not wait for
+
     inputs = {name: shapes[name] for name in tables_of(definition.query, _columns(shapes))}
     schema = typer(definition.query, {name: shape.schema for name, shape in inputs.items()})
     _check_columns(definition.name, schema.names)

@@ -1,8 +1,8 @@
 """A view's maintenance plan: for each block, the tables that keep it and the ways its changes travel.
 
-Plans are derived from the views' definitions and the types that Spark gives; they are never stored. So the set of
-hidden tables that a group needs is a function of its definitions, and creating or dropping a view is a matter of making
-the tables that are newly needed and dropping those that no longer are.
+Plans are derived from the views' definitions and the types that Spark gives; they are never stored. So creating or
+dropping a view is a matter of making the hidden tables that are newly needed and dropping those that no longer are. Which
+index serves several views is settled in `sharing`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from viewkeeper import names
 from viewkeeper.errors import SchemaError
 from viewkeeper.maintain.accumulators import Accumulators, accumulators
 from viewkeeper.maintain.delta.select import empty_inputs, part_sql
+from viewkeeper.maintain.needs import narrowed
 from viewkeeper.sql.algebra import (
     Aggregate,
     Block,
@@ -30,7 +31,6 @@ from viewkeeper.sql.algebra import (
     Source,
     Top,
 )
-from viewkeeper.sql.queries import quoted
 from viewkeeper.sql.types import sql_type
 from viewkeeper.store.contract import Kind, TableSpec
 
@@ -69,6 +69,11 @@ class Access:
     @property
     def place(self) -> str:
         return self.table if self.index is None else self.index.name
+
+    @property
+    def family(self) -> tuple[str, tuple[str, ...]]:
+        """What an index arranges, and by what: those of one family differ in the columns that they carry."""
+        return self.table, self.columns
 
 
 @dataclass(frozen=True)
@@ -166,6 +171,7 @@ def _plan_block(
     block = _with_usable_edges(block, inputs)
     part_schema = _part_schema(block, inputs, typer)
     block = _with_one_type(block, part_schema, inputs)
+    inputs = narrowed(block, inputs)
     _refuse_grouped_maps(block, part_schema)
     kind = Kind.INDEX if schema is None else Kind.VIEW
     own = wishes if schema is not None else Wishes(wishes.name, wishes.group, (), wishes.regions)
@@ -411,7 +417,10 @@ def _next_hop(
 
 
 def _access(shape: Shape, columns: tuple[str, ...], wishes: Wishes) -> Access:
-    """The table itself if the columns begin its key; else an index that arranges its rows by them."""
+    """The table itself if the columns begin its key; else an index that arranges its rows by them.
+
+    The index has the columns that this block uses; `sharing` finds one that all blocks of a group can use.
+    """
     spec = shape.spec
     leading = spec.key[: len(columns)]
     if set(leading) == set(columns):
@@ -422,7 +431,8 @@ def _access(shape: Shape, columns: tuple[str, ...], wishes: Wishes) -> Access:
     if shape.counted:
         kept.append(names.COUNT)
     schema = pa.schema([spec.schema.field(name).with_nullable(True) for name in kept])
-    name = f"{names.RESERVED_PREFIX}index_{spec.name}({','.join(map(quoted, ordered))})_{_mark(wishes.group)}"
+    carried = ",".join(name for name in kept if name not in key)
+    name = f"{names.RESERVED_PREFIX}index_{spec.name}({','.join(map(names.quoted, ordered))})_{_mark(wishes.group)}[{carried}]"
     return Access(spec.name, ordered, TableSpec(name, schema, key, ordered, wishes.regions, Kind.INDEX, wishes.group))
 
 

@@ -25,7 +25,6 @@ import pyarrow as pa
 
 from viewkeeper import names
 from viewkeeper.sql.algebra import Outer, Part, Select, Side, Source
-from viewkeeper.sql.queries import quoted
 
 if TYPE_CHECKING:
     from viewkeeper.maintain.plan import Shape
@@ -36,7 +35,7 @@ Table = Callable[[Source], str]
 
 def part_sql(part: Part, table: Table, sign: int = 1) -> str:
     """A part over the given tables, each of which has its columns and `names.WEIGHT`; so has the result, times `sign`."""
-    outputs = ", ".join(f"{output.sql} AS {quoted(output.name)}" for output in part.outputs)
+    outputs = ", ".join(f"{output.sql} AS {names.quoted(output.name)}" for output in part.outputs)
     weight = f"{_weight(part)} * {sign}L AS {names.WEIGHT}"
     items = f"{outputs}, {weight}" if outputs else weight
     conditions = [*(edge.sql for edge in part.edges), *part.conditions] if isinstance(part, Select) else part.conditions
@@ -55,9 +54,11 @@ def joined_sql(part: Select, inputs: Mapping[str, Shape], table: str) -> str:
     """
     structs = []
     for source in part.sources:
-        fields = ", ".join(f"{quoted(f'{source.alias}.{c}')} AS {quoted(c)}" for c in inputs[source.table].columns)
-        structs.append(f"struct({fields}) AS {quoted(source.alias)}")
-    outputs = [f"{output.sql} AS {quoted(output.name)}" for output in part.outputs]
+        fields = ", ".join(
+            f"{names.quoted(f'{source.alias}.{c}')} AS {names.quoted(c)}" for c in inputs[source.table].columns
+        )
+        structs.append(f"struct({fields}) AS {names.quoted(source.alias)}")
+    outputs = [f"{output.sql} AS {names.quoted(output.name)}" for output in part.outputs]
     inner = f"SELECT {', '.join(structs)}, {names.WEIGHT} FROM {table}"
     return f"SELECT {', '.join([*outputs, names.WEIGHT])} FROM ({inner}) AS _vk_joined{_where(part.conditions)}"
 
@@ -65,18 +66,18 @@ def joined_sql(part: Select, inputs: Mapping[str, Shape], table: str) -> str:
 def _weight(part: Part) -> str:
     match part:
         case Select(sources):
-            return " * ".join(f"{quoted(source.alias)}.{names.WEIGHT}" for source in sources)
+            return " * ".join(f"{names.quoted(source.alias)}.{names.WEIGHT}" for source in sources)
         case Outer(_, left, right):
-            return " * ".join(f"coalesce({quoted(source.alias)}.{names.WEIGHT}, 1L)" for source in (left, right))
+            return " * ".join(f"coalesce({names.quoted(source.alias)}.{names.WEIGHT}, 1L)" for source in (left, right))
 
 
 def _from(part: Part, table: Table) -> str:
     match part:
         case Select(sources):
-            return " CROSS JOIN ".join(f"{table(source)} AS {quoted(source.alias)}" for source in sources)
+            return " CROSS JOIN ".join(f"{table(source)} AS {names.quoted(source.alias)}" for source in sources)
         case Outer(side, left, right, _, on):
             word = "LEFT" if side is Side.LEFT else "FULL"
-            one, two = (f"{table(source)} AS {quoted(source.alias)}" for source in (left, right))
+            one, two = (f"{table(source)} AS {names.quoted(source.alias)}" for source in (left, right))
             return f"{one} {word} JOIN {two} ON {on}"
 
 
