@@ -22,7 +22,6 @@ from viewkeeper.maintain.delta import aggregate, extremes
 from viewkeeper.maintain.delta.rows import as_desired, consolidate, desired_rows, one_zero, without
 from viewkeeper.maintain.plan import BlockPlan, group_columns
 from viewkeeper.sql.algebra import Aggregate, Function, Top
-from viewkeeper.sql.queries import quoted
 from viewkeeper.store.contract import Applied, Pick, TableSpec
 from viewkeeper.store.regions import regions_of
 
@@ -179,7 +178,7 @@ class BlockRunner:
         outputs = kept.top.outputs
         if kept.plain_outputs:
             return {v: known[o.column.name] for v, o in zip(visible, outputs, strict=True) if o.column is not None}
-        items = ", ".join(f"{o.sql} AS {quoted(v)}" for v, o in zip(visible, outputs, strict=True))
+        items = ", ".join(f"{o.sql} AS {names.quoted(v)}" for v, o in zip(visible, outputs, strict=True))
         row = pa.array(np.arange(state.num_rows))
         there = pc.greater(state[names.COUNT], 0) if kept.top.groups else pa.array([True] * state.num_rows)
         table = pa.table({**known, "n": state[names.COUNT], "_vk_row": row}).filter(there)

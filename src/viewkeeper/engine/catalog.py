@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from viewkeeper.errors import NotFound
-from viewkeeper.maintain.definitions import PREFIX, Definition, RecordedTypes, plan_view
+from viewkeeper.engine.lineage import Lineage
+from viewkeeper.errors import InputError, NotFound
+from viewkeeper.maintain.definitions import PREFIX, Definition, RecordedTypes, Summary, plan_view
 from viewkeeper.maintain.plan import Shape, ViewPlan
+from viewkeeper.maintain.sharing import with_shared_indexes
 from viewkeeper.store.contract import Kind, Store
 
 FAILURE = "failure/"
 HISTORY = "history/"
+GOING = "going/"
+GOING_SECONDS = 60.0
+"""How long a process may take over a drop."""
 
 
 @dataclass
@@ -53,40 +61,81 @@ class ViewCatalog:
         base = [spec for spec in self.store.tables() if spec.kind is Kind.BASE]
         shapes = {spec.name: Shape(spec, tuple(spec.schema.names)) for spec in base}
         for definition in self.definitions():
-            shapes[definition.name] = self.plan(definition, shapes).shape
+            shapes[definition.name] = self._own_plan(definition, shapes).shape
         return shapes
 
-    def plan(self, definition: Definition, shapes: dict[str, Shape] | None = None) -> ViewPlan:
+    def summary(self, definition: Definition) -> Summary:
+        assert definition.summary is not None, "a definition is kept with it"
+        return definition.summary
+
+    def shape(self, definition: Definition) -> Shape:
+        """A view as readers see it, without a plan."""
+        summary = self.summary(definition)
+        return Shape(self.store.table(definition.name), summary.columns, summary.counted)
+
+    def plan(self, definition: Definition) -> ViewPlan:
+        return next(plan for plan in self.plans(definition.group) if plan.name == definition.name)
+
+    def _own_plan(self, definition: Definition, shapes: dict[str, Shape]) -> ViewPlan:
+        """A view's plan as if it were alone in its group."""
         text = definition.text()
         known = self._plans.get(definition.name)
         if known is None or known[0] != text:
-            typer = RecordedTypes(dict(definition.types))
-            known = (text, plan_view(definition, self.shapes() if shapes is None else shapes, typer))
+            known = (text, plan_view(definition, shapes, RecordedTypes(dict(definition.types))))
             self._plans[definition.name] = known
         return known[1]
 
     def plans(self, group: str) -> list[ViewPlan]:
         """The plans of a group, in an order in which each comes after what it stands on."""
         shapes = self.shapes()
-        return [self.plan(d, shapes) for d in self.definitions() if d.group == group]
+        own = [self._own_plan(d, shapes) for d in self.definitions() if d.group == group]
+        return self.sharing(own, group)
 
-    def dependents(self, name: str) -> list[str]:
-        """The views that read a table or view."""
-        return [d.name for d in self.definitions() if name in self.plan(d).tables]
+    def sharing(self, plans: Sequence[ViewPlan], group: str) -> list[ViewPlan]:
+        """Plans of one group, with the indexes that they share."""
+        return with_shared_indexes(plans, [spec for spec in self.store.tables() if spec.group == group])
 
-    def base_tables(self, plan: ViewPlan) -> list[str]:
-        """The tables under a view, also those under the views that it stands on."""
-        views = {definition.name: definition for definition in self.definitions()}
-        found: dict[str, None] = {}
-        for table in plan.tables:
-            below = self.base_tables(self.plan(views[table])) if table in views else [table]
-            found |= dict.fromkeys(below)
-        return list(found)
+    def widened(self, plan: ViewPlan, group: str) -> ViewPlan:
+        """The plan of a new view of a group, whose indexes are enough for the others too."""
+        shapes = self.shapes()
+        own = [self._own_plan(d, shapes) for d in self.definitions() if d.group == group]
+        return self.sharing([*own, plan], group)[-1]
+
+    def lineage(self, *, unborn: bool = False) -> Lineage:
+        """Which views stand on which now; with those whose creation is under way, if asked for."""
+        if not unborn:
+            return Lineage(self.definitions())
+        found = [Definition.of_text(text) for text in self.store.records(PREFIX).values()]
+        return Lineage(sorted(found, key=lambda definition: definition.number))
+
+    # Leaving
+
+    @contextmanager
+    def going(self, name: str) -> Iterator[None]:
+        """Say that a table or view is about to be dropped, and refuse if a view stands on it, also one that is being made.
+
+        Those who make views look for this after they have said what they make. A process that dies in here is forgotten.
+        """
+        self.store.put_record(GOING + name.lower(), json.dumps(time.time() + GOING_SECONDS))
+        try:
+            users = [view.name for view in self.lineage(unborn=True).standing_on(name)]
+            if users:
+                named = ", ".join(f'"{user}"' for user in users)
+                raise InputError(
+                    f'"{name}" cannot be dropped: {named} stand on it', hint="drop them first", dependents=users
+                )
+            yield
+        finally:
+            self.store.put_record(GOING + name.lower(), None)
+
+    def is_going(self, name: str) -> bool:
+        until = self.store.record(GOING + name.lower())
+        return until is not None and float(json.loads(until)) > time.time()
 
     # Failures
 
     def failures(self) -> dict[str, dict[str, Any]]:
-        """Why views stopped, by name; `epoch` is the one in which they did."""
+        """Why views stopped, by name; `epoch` is the one in which they did, `cut` where they stay."""
         found = self.store.records(FAILURE)
         return {name.removeprefix(FAILURE): json.loads(text) for name, text in found.items()}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from viewkeeper import names
-from viewkeeper.engine import tasks
+from viewkeeper.engine import index_tasks, tasks
 from viewkeeper.engine.blocks import BlockRunner, apply_by_region, replace_rows
 from viewkeeper.engine.catalog import ViewCatalog
 from viewkeeper.engine.oracle import expanded
@@ -48,14 +48,21 @@ class Epoch:
     fill_from: int = FILL_FROM
     mode: str = "inline"
     progress: Progress = lambda report, views: None
+    stopped_below: frozenset[str] = frozenset()
+    """Views of another group that had stopped by the cut which this epoch goes to."""
+    strict: bool = False
+    """Whether a view whose query fails ends the epoch, instead of stopping alone."""
     _moved: dict[str, bool] = field(default_factory=dict)
     _stopped: set[str] = field(default_factory=set)
     _filled: set[str] = field(default_factory=set)
+    _ahead: dict[str, tasks.Followed] = field(default_factory=dict)
+    _ahead_seconds: dict[str, float] = field(default_factory=dict)
 
     def run(self, rebuild: Iterable[str] = ()) -> list[ViewReport]:
         """Every view; those in `rebuild`, and those that had stopped, from scratch."""
         for table in self._base_tables():
             self._follow_indexes(table)
+        self._follow_ahead([plan for plan in self.plans if plan.name not in set(rebuild)])
         reports = []
         for plan in self.plans:
             reports.append(self._view(plan, plan.name in set(rebuild)))
@@ -75,7 +82,7 @@ class Epoch:
         error = None
         rows, done = 0, Applied(0, 0, 0)
         try:
-            waiting = [table for table in plan.tables if table in self._stopped]
+            waiting = [table for table in plan.tables if table in self._stopped or table in self.stopped_below]
             if waiting:
                 raise QueryFailed(
                     f'view "{plan.name}" waits for "{waiting[0]}", which stopped', hint="mend that one first"
@@ -87,9 +94,11 @@ class Epoch:
             else:
                 rows, done = self._follow(plan)
         except (QueryFailed, Corrupt) as failure:
+            if self.strict:
+                raise
             error = str(failure)
             self._stop(plan, failure)
-        seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - started + self._ahead_seconds.pop(plan.name, 0.0)
         jobs = self.spark.actions - actions
         return ViewReport(plan.name, strategy, rows, done.inserted, done.updated, done.deleted, seconds, jobs, error)
 
@@ -99,10 +108,27 @@ class Epoch:
         return failure is not None and int(failure["epoch"]) < self.step.epoch
 
     def _stop(self, plan: ViewPlan, failure: QueryFailed | Corrupt) -> None:
-        """The view stays where it is, alone; the next refresh builds it anew."""
+        """The view stays where it is, alone; the next refresh builds it anew.
+
+        Tasks of some of its regions may have done their part before another one failed: that is taken back.
+        The record keeps the epoch in which it first stopped, since a second run of this one must build it anew like the
+        first; and the cut where it stays, which says how far it is behind.
+        """
         self._stopped.add(plan.name)
         self._moved[plan.name] = False
-        self.catalog.set_failure(plan.name, {"error": failure.message, "hint": failure.hint, "epoch": self.step.epoch})
+        self.step.store.withdraw(plan.name, self.step.epoch, self.step.term)
+        self.step.forget(plan.name)
+        known = self.catalog.failures().get(plan.name, {})
+        stayed = known.get("cut") if known.get("mended", self.step.epoch) > self.step.committed else None
+        self.catalog.set_failure(
+            plan.name,
+            {
+                "error": failure.message,
+                "hint": failure.hint,
+                "epoch": known.get("epoch", self.step.epoch),
+                "cut": stayed or dict(self.step.before),
+            },
+        )
 
     def _follow(self, plan: ViewPlan) -> tuple[int, Applied]:
         if plan.strategy is Strategy.FULL:
@@ -118,11 +144,40 @@ class Epoch:
         return rows, done
 
     def _follow_block(self, block: BlockPlan) -> tuple[int, Applied]:
-        changes = sum(self.step.size(shape.spec) for shape in block.inputs.values())
-        if changes >= self.tasks_from and tasks.suits(self.step, block):
+        ahead = self._ahead.pop(block.block.name, None)
+        if ahead is not None:
+            return ahead.result()
+        if self._is_large(block):
             self.mode = "tasks"
-            return tasks.follow(self.step, self.spark, block)
+            return tasks.follow(self.step, self.spark, [block])[0].result()
         return BlockRunner(self.step, self.spark, block).follow()
+
+    def _is_large(self, block: BlockPlan) -> bool:
+        changes = sum(self.step.size(shape.spec) for shape in block.inputs.values())
+        return changes >= self.tasks_from and tasks.suits(self.step, block)
+
+    def _follow_ahead(self, plans: Iterable[ViewPlan]) -> None:
+        """Large blocks over nothing that this epoch brings about, in one job: a log is read once for all of them.
+
+        What came of each is taken in when its view's turn comes.
+        """
+        given = {*self._base_tables()} - self.stopped_below
+        blocks = {
+            block.block.name: (plan.name, block)
+            for plan in plans
+            if plan.strategy is not Strategy.FULL
+            for block in plan.blocks
+            if given.issuperset(block.block.tables) and self._is_large(block) and not self._failed_before(plan)
+        }
+        if len(blocks) < 2:
+            return
+        self.mode = "tasks"
+        started = time.perf_counter()
+        found = tasks.follow(self.step, self.spark, [block for _, block in blocks.values()])
+        seconds = (time.perf_counter() - started) / len(blocks)
+        for (name, (view, _)), followed in zip(blocks.items(), found, strict=True):
+            self._ahead[name] = followed
+            self._ahead_seconds[view] = self._ahead_seconds.get(view, 0.0) + seconds
 
     def _has_moved(self, table: str) -> bool:
         if table not in self._moved:
@@ -156,7 +211,7 @@ class Epoch:
         size = sum(self.step.store.size(shape.spec.name) for shape in block.inputs.values())
         if block.shape.spec.name in self.new_tables and size >= self.fill_from and tasks.suits(self.step, block):
             self.mode = "tasks"
-            seen, done = tasks.fill(self.step, self.spark, block)
+            seen, done = tasks.fill(self.step, self.spark, block).result()
             if seen or block.accumulators is None or block.accumulators.top.groups:
                 return seen, done
         frames = {table: self._rows_after(shape) for table, shape in block.inputs.items()}
@@ -205,7 +260,7 @@ class Epoch:
             spec = self._shape(table).spec
             changes = self.step.size(spec)
             if changes >= self.tasks_from and self.step.store.reopener() is not None:
-                tasks.follow_index(self.step, self.spark, index, spec)
+                index_tasks.follow_index(self.step, self.spark, index, spec)
             elif changes:
                 apply_by_region(self.step, index, _arranged(index, *self.step.images(spec)))
 
@@ -223,7 +278,7 @@ class Epoch:
         spec = self._shape(table).spec
         large = self.step.store.size(table) >= self.fill_from and self.step.store.reopener() is not None
         if large and index.name in self.new_tables:
-            tasks.fill_index(self.step, self.spark, index, spec)
+            index_tasks.fill_index(self.step, self.spark, index, spec)
             return
         rows = self.step.store.scan(table, columns=index.schema.names, at=self.step.at_end(spec))
         replace_rows(self.step, index, as_desired(rows, rows.slice(0, 0), index.schema))

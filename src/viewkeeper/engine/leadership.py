@@ -13,7 +13,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from viewkeeper.errors import Busy, Fenced, ViewkeeperError
@@ -29,16 +29,25 @@ class Leadership:
 
     store: Store
     timeout: float = 30.0
-    holder: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}")
+    _mark: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
     _last: dict[str, int] = field(default_factory=dict)
     _locks: defaultdict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
 
+    @property
+    def holder(self) -> str:
+        """Who leads: this process. A fork of it is another one."""
+        return f"{socket.gethostname()}:{os.getpid()}:{self._mark}"
+
     @contextmanager
     def of(self, group: str) -> Iterator[Lease]:
-        """Lead a group for this block; `Busy` if somebody else does for too long."""
+        """Lead a group for this block; `Busy` if somebody else does for too long.
+
+        If the term before was ours as well, there is nobody to fence off, unless an epoch is on record: a task of it may
+        still be on its way.
+        """
         deadline = time.monotonic() + self.timeout
         with self._alone(group), self._kept(self._taken(group, deadline)) as lease:
-            if lease.term != self._last.get(group, 0) + 1:
+            if lease.term != self._last.get(group, 0) + 1 or self.store.group(group).running is not None:
                 self.store.fence(group, lease.term)
             self._last[group] = lease.term
             yield lease
@@ -55,7 +64,6 @@ class Leadership:
             lock.release()
 
     def _taken(self, group: str, deadline: float) -> Lease:
-        """If the term before was ours too, nobody else has led in between, and there is nobody to fence off."""
         pause = 0.005
         while True:
             lease = self.store.lead(f"group/{group}", self.holder, SECONDS)
@@ -77,7 +85,8 @@ class Leadership:
         finally:
             ended.set()
             thread.join()
-            self.store.resign(lease)
+            with suppress(ViewkeeperError):  # it runs out by itself; what was done under it is done
+                self.store.resign(lease)
 
     def _renew(self, lease: Lease, ended: threading.Event) -> None:
         """A renewal that fails is tried again; when the lease is lost, the store refuses what its holder does next."""

@@ -1,23 +1,27 @@
-"""Creating, refreshing, checking and mending views: everything that runs epochs."""
+"""Bringing groups of views to a new cut, by epochs. Creation, removal and proof run theirs through the same few methods."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from viewkeeper.engine.catalog import HISTORY, ViewCatalog
-from viewkeeper.engine.epoch import FILL_FROM, TASKS_FROM, Epoch, Progress, block_tables
+from viewkeeper.engine.cuts import Aim, GroupCuts
+from viewkeeper.engine.epoch import FILL_FROM, TASKS_FROM, Epoch, Progress
 from viewkeeper.engine.leadership import Leadership
-from viewkeeper.engine.oracle import compare, evaluate, shown_rows
+from viewkeeper.engine.leftovers import Leftovers
 from viewkeeper.engine.point import Step
-from viewkeeper.engine.reports import EpochReport, Verification, ViewReport
+from viewkeeper.engine.reports import EpochReport, ViewReport
 from viewkeeper.engine.spark import Spark
-from viewkeeper.errors import NameTaken, NotMaintainable
-from viewkeeper.maintain.definitions import PREFIX, Definition, RecordedTypes, plan_view
-from viewkeeper.maintain.plan import Shape, ViewPlan
-from viewkeeper.sql.queries import refuse_unrepeatable
-from viewkeeper.store.contract import Cut, GroupState, Kind, Lease, Store, TableSpec
+from viewkeeper.engine.waiting import Waiting
+from viewkeeper.errors import Fenced
+from viewkeeper.maintain.plan import ViewPlan
+from viewkeeper.store.contract import Cut, Lease, Store
+
+IMMEDIATE = "immediate"
+"""The group whose epochs belong to the writes that cause them: see `together`."""
 
 KEPT_HISTORY = 1_000
 """Epochs per group whose reports are kept."""
@@ -35,242 +39,140 @@ class Maintainer:
     tasks_from: int = TASKS_FROM
     fill_from: int = FILL_FROM
 
-    # Refresh
+    @cached_property
+    def leftovers(self) -> Leftovers:
+        return Leftovers(self.store, self.catalog)
 
-    def refresh(self, group: str) -> EpochReport:
-        """Bring a group to a new cut, after what a crash left. Nothing new: no epoch, no Spark."""
+    @cached_property
+    def cuts(self) -> GroupCuts:
+        return GroupCuts(self.store, self.catalog)
+
+    def refresh(self, group: str, at_most: int | None = None, tables: Sequence[str] = ()) -> EpochReport:
+        """Bring a group to a new cut, after what a crash left. Nothing new: no epoch, no Spark.
+
+        With `at_most`, to one that is about so many changes away, if more wait. `tables` are base tables that the cut is to
+        have for a group above.
+        """
         started = time.perf_counter()
-        if self._is_current(group):
+        if self._is_current(group, tables):
             return self._no_epoch(group, started)
         with self.leadership.of(group) as lease:
-            self._clear_unborn(group, lease)
-            if self.store.group(group).running is not None:
-                self._epoch(group, lease, started)
-            if self._is_current(group):
-                return self._no_epoch(group, started)
-            return self._epoch(group, lease, started)
+            settled = self.tidy(group, lease)
+            if self._is_current(group, tables):
+                return settled or self._no_epoch(group, started)
+            return self._epoch(group, lease, started, at_most, tables)
 
-    def _is_current(self, group: str) -> bool:
+    def _is_current(self, group: str, tables: Sequence[str] = ()) -> bool:
         """Whether there is nothing to do: no change, no view to build anew, no epoch to finish."""
         plans = self.catalog.plans(group)
         state = self.store.group(group)
         failures = self.catalog.failures()
         if state.running is not None or any(plan.name in failures for plan in plans):
             return False
-        cut = self.store.cut(self._base_tables(plans))
+        cut = self._aim(group, plans, tables).cut
         return all(state.committed.cut.get(table) == positions for table, positions in cut.items())
+
+    def _aim(
+        self, group: str, plans: Sequence[ViewPlan], tables: Sequence[str] = (), at_most: int | None = None
+    ) -> Aim:
+        below = self.catalog.lineage().group_below(group)
+        if below is None:
+            return self.cuts.root(group, tables, at_most=at_most)
+        missing = self.cuts.missing(below, [*self.cuts.tables(group), *tables])
+        if missing:
+            self.refresh(below, tables=missing)
+        return self.cuts.upper(below, plans)
+
+    def tidy(self, group: str, lease: Lease) -> EpochReport | None:
+        """What a crash left comes first, a creation before an epoch: the creation's epoch must not be committed for it."""
+        self.leftovers.clear_unborn(group, lease)
+        return self._settle(group, lease)
+
+    def finish(self, group: str, lease: Lease) -> None:
+        """The same before a view is made, dropped or mended: tables without a view go too."""
+        self.leftovers.clear_unborn(group, lease)
+        self.leftovers.drop_unneeded(group, lease)
+        self._settle(group, lease)
+
+    def _settle(self, group: str, lease: Lease) -> EpochReport | None:
+        """End an epoch that a crash left. One over base tables alone goes on with its own cut.
+
+        One that stands on another group is undone: which views of that group had stopped by then is not on record. So is
+        one of a group that guards its tables: it belongs to writes that have died with their process.
+        """
+        state = self.store.group(group)
+        if state.running is None:
+            return None
+        if state.undoing or state.guards or self.catalog.lineage().group_below(group) is not None:
+            self.store.undo(group, state.running.epoch, lease.term)
+            return None
+        return self._epoch(group, lease, time.perf_counter())
+
+    def waiting(self, group: str) -> Waiting:
+        """What a group has not seen yet."""
+        return Waiting.for_group(self.store, self.catalog, group)
 
     def _no_epoch(self, group: str, started: float) -> EpochReport:
         cut = self.store.group(group).committed.cut
         return EpochReport(group, None, cut, "none", time.perf_counter() - started, 0)
 
-    def _epoch(self, group: str, lease: Lease, started: float) -> EpochReport:
+    def _epoch(
+        self, group: str, lease: Lease, started: float, at_most: int | None = None, tables: Sequence[str] = ()
+    ) -> EpochReport:
         """The cut is taken by the leader: one that somebody took while he waited may be older than what is committed."""
         plans = self.catalog.plans(group)
         actions = self.spark.actions
-        record = self.store.begin(group, self.store.cut(self._base_tables(plans)), lease.term)
-        state = self.store.group(group)
-        step = self._step(state, lease)
-        epoch = self._new_epoch(step, plans, self.catalog.shapes())
+        aim = self._aim(group, plans, tables, at_most)
+        record = self.store.begin(group, aim.cut, lease.term)
+        epoch = self.epoch_over(self.store, group, plans, lease)
+        epoch.stopped_below = aim.stopped
         views = epoch.run()
-        self.store.commit(group, record.epoch, lease.term)
+        self.commit(group, record.epoch, views, lease)
         jobs = self.spark.actions - actions
-        return self._recorded(group, epoch, record.cut, views, started, jobs)
+        return self.recorded(group, epoch, record.cut, views, started, jobs)
 
-    def _step(self, state: GroupState, lease: Lease) -> Step:
-        assert state.running is not None, "the epoch has begun"
-        return Step(
-            self.store, state.committed.cut, state.running.cut, state.committed.epoch, state.running.epoch, lease.term
-        )
-
-    def _new_epoch(self, step: Step, plans: list[ViewPlan], shapes: Mapping[str, Shape]) -> Epoch:
+    def epoch_over(self, store: Store, group: str, plans: list[ViewPlan], lease: Lease) -> Epoch:
+        """The group's running epoch, seeing tables as a store has them."""
+        state = self.store.group(group)
+        if state.running is None:
+            raise Fenced(f'group "{group}": the epoch was undone by another maintainer', hint="call again")
+        running, committed = state.running, state.committed
         return Epoch(
-            step,
+            Step(store, committed.cut, running.cut, committed.epoch, running.epoch, lease.term),
             self.spark,
             self.catalog,
             plans,
-            shapes,
+            self.catalog.shapes(),
             tasks_from=self.tasks_from,
             fill_from=self.fill_from,
             progress=self.progress,
         )
 
-    def _recorded(
+    def recorded(
         self, group: str, epoch: Epoch, cut: Cut, views: Sequence[ViewReport], started: float, jobs: int
     ) -> EpochReport:
-        self._clear_failures(views)
-        seconds = time.perf_counter() - started
         number = epoch.step.epoch
+        self._clear_failures(views, number)
+        seconds = time.perf_counter() - started
         report = EpochReport(group, number, cut, epoch.mode, seconds, jobs, tuple(views), time.time())
         self.store.put_record(f"{HISTORY}{group}/{number:012d}", report.text())
         self.store.put_record(f"{HISTORY}{group}/{number - KEPT_HISTORY:012d}", None)
         return report
 
-    def _clear_failures(self, views: Sequence[ViewReport]) -> None:
-        """Only now: an epoch that is run again after a crash must find what it found the first time."""
+    def commit(self, group: str, epoch: int, views: Sequence[ViewReport], lease: Lease) -> None:
+        """With a note of the views that came back: whoever looks right after the commit must not take them for stopped."""
         failures = self.catalog.failures()
         for view in views:
             if view.error is None and view.view in failures:
+                self.catalog.set_failure(view.view, {**failures[view.view], "mended": epoch})
+        self.store.commit(group, epoch, lease.term)
+
+    def _clear_failures(self, views: Sequence[ViewReport], epoch: int) -> None:
+        """Only now: an epoch that is run again after a crash must find what it found the first time.
+
+        And only what is older than this epoch: others may have gone on if this process slept.
+        """
+        failures = self.catalog.failures()
+        for view in views:
+            if view.error is None and view.view in failures and int(failures[view.view]["epoch"]) < epoch:
                 self.catalog.set_failure(view.view, None)
-
-    def _base_tables(self, plans: Sequence[ViewPlan]) -> list[str]:
-        own = {plan.name for plan in plans}
-        return list(dict.fromkeys(table for plan in plans for table in plan.tables if table not in own))
-
-    # Creation
-
-    def create(self, definition: Definition) -> EpochReport:
-        """Fill a new view in an epoch of its group, which moves the others along: all at one cut when it commits."""
-        started = time.perf_counter()
-        refuse_unrepeatable(definition.query)
-        self._check_name(definition.name)
-        self.store.create_group(definition.group)
-        with self.leadership.of(definition.group) as lease:
-            self._finish_running(definition.group, lease)
-            return self._created(definition, lease, started)
-
-    def _check_name(self, name: str) -> None:
-        """What a creation or a drop left when its process died does not hold the name."""
-        found = self._table_named(name)
-        if found is not None and found.group is not None and found.name not in self.catalog.names():
-            with self.leadership.of(found.group) as lease:
-                self._finish_running(found.group, lease)
-            found = self._table_named(name)
-        if found is not None:
-            raise _taken(found.name)
-
-    def _table_named(self, name: str) -> TableSpec | None:
-        return next((spec for spec in self.store.tables() if spec.name.lower() == name.lower()), None)
-
-    def _created(self, definition: Definition, lease: Lease, started: float) -> EpochReport:
-        shapes = self.catalog.shapes()
-        typer = RecordedTypes({}, self.spark.schema)
-        plan = plan_view(definition, shapes, typer)
-        self._check_inputs(plan, definition.group)
-        others = self.catalog.plans(definition.group)
-        plans = [*others, plan]
-        actions = self.spark.actions
-        record = self.store.begin(definition.group, self.store.cut(self._base_tables(plans)), lease.term)
-        numbered = replace(definition, types=typer.known, epoch=record.epoch, number=self._next_number())
-        if not self.store.put_record(PREFIX + definition.name, numbered.text(), expected=None):
-            self.store.undo(definition.group, record.epoch, lease.term)
-            raise _taken(definition.name)
-        try:
-            new = self._make_tables(plan, others)
-            step = self._step(self.store.group(definition.group), lease)
-            epoch = self._new_epoch(step, plans, {**shapes, plan.name: plan.shape})
-            epoch.new_indexes, epoch.new_tables = new
-            views = epoch.run(rebuild=[plan.name])
-            mine = next(view for view in views if view.view == plan.name)
-            if mine.error is not None:
-                raise NotMaintainable(
-                    f'view "{plan.name}" cannot be filled: {mine.error}', hint="mend the rows or the query"
-                )
-            self.store.commit(definition.group, record.epoch, lease.term)
-        except BaseException:
-            self._undo_creation(numbered, lease)
-            raise
-        jobs = self.spark.actions - actions
-        return self._recorded(definition.group, epoch, record.cut, views, started, jobs)
-
-    def _next_number(self) -> int:
-        return 1 + max((Definition.of_text(t).number for t in self.store.records(PREFIX).values()), default=0)
-
-    def _check_inputs(self, plan: ViewPlan, group: str) -> None:
-        for name in plan.tables:
-            spec = self.store.table(name)
-            if spec.kind is not Kind.BASE and spec.group != group:
-                raise NotMaintainable(
-                    f'view "{plan.name}" would stand on "{name}", which is refreshed {spec.group}, not {group}',
-                    hint=f"give it the same schedule: {spec.group}",
-                )
-
-    def _make_tables(self, plan: ViewPlan, others: Sequence[ViewPlan]) -> tuple[list[str], list[str]]:
-        """The view's table and the hidden ones that nobody has yet; the names of the new indexes, and of all of them."""
-        there = block_tables(others)
-        new = [spec for name, spec in block_tables([plan]).items() if name not in there]
-        for spec in [plan.shape.spec, *new]:
-            self.store.create(spec)
-        indexes = {access.place for access in plan.indexes}
-        names = [spec.name for spec in new]
-        return [name for name in names if name in indexes], [plan.name, *names]
-
-    def _undo_creation(self, definition: Definition, lease: Lease) -> None:
-        """Nothing of a view that could not be created stays."""
-        self.store.undo(definition.group, definition.epoch, lease.term)
-        self.catalog.set_failure(definition.name, None)
-        self.store.put_record(PREFIX + definition.name, None)
-        self._drop_unneeded(definition.group)
-
-    def _clear_unborn(self, group: str, lease: Lease) -> None:
-        for definition in self.catalog.unborn(group):
-            self._undo_creation(definition, lease)
-
-    def _finish_running(self, group: str, lease: Lease) -> None:
-        """What a crash left comes first: tables without a view go, and a running epoch is finished with its own cut."""
-        self._clear_unborn(group, lease)
-        self._drop_unneeded(group)
-        if self.store.group(group).running is not None:
-            self._epoch(group, lease, time.perf_counter())
-
-    # Removal
-
-    def drop(self, name: str) -> None:
-        """Remove a view that nothing stands on, and the hidden tables that nobody needs any more."""
-        definition = self.catalog.definition(name)
-        with self.leadership.of(definition.group) as lease:
-            self._finish_running(definition.group, lease)
-            self.store.put_record(PREFIX + definition.name, None)
-            self.catalog.set_failure(definition.name, None)
-            self._drop_unneeded(definition.group)
-            self._let_go(definition.group, lease)
-
-    def _let_go(self, group: str, lease: Lease) -> None:
-        """The cut keeps what the views that are left read, and no more: a log that nobody follows may be trimmed."""
-        read = self._base_tables(self.catalog.plans(group))
-        cut = self.store.group(group).committed.cut
-        if set(cut) != set(read):
-            record = self.store.begin(group, {table: cut[table] for table in read}, lease.term)
-            self.store.commit(group, record.epoch, lease.term)
-
-    def _drop_unneeded(self, group: str) -> None:
-        plans = self.catalog.plans(group)
-        needed = {plan.name for plan in plans} | set(block_tables(plans))
-        for spec in self.store.tables():
-            if spec.group == group and spec.name not in needed:
-                self.store.drop(spec.name)
-
-    # Proof
-
-    def verify(self, name: str) -> Verification:
-        """A view beside its oracle, at the view's own cut, while others go on."""
-        definition = self.catalog.definition(name)
-        plan = self.catalog.plan(definition)
-        committed = self.store.group(definition.group).committed
-        at = (committed.epoch,) * plan.shape.spec.regions
-        stored = shown_rows(self.store, plan.shape, at)
-        oracle = evaluate(plan, self.catalog, self.spark, committed.cut, self.catalog.shapes())
-        return compare(plan.name, committed.epoch, stored, oracle)
-
-    def repair(self, name: str) -> ViewReport:
-        """Apply exactly the difference between a view and its query, as an epoch at the cut where the view is."""
-        started = time.perf_counter()
-        definition = self.catalog.definition(name)
-        with self.leadership.of(definition.group) as lease:
-            self._finish_running(definition.group, lease)
-            plan = self.catalog.plan(definition)
-            actions = self.spark.actions
-            cut = self.store.group(definition.group).committed.cut
-            record = self.store.begin(definition.group, cut, lease.term)
-            step = self._step(self.store.group(definition.group), lease)
-            epoch = self._new_epoch(step, [plan], self.catalog.shapes())
-            epoch.new_indexes = [access.place for access in plan.indexes]
-            view = epoch.run(rebuild=[plan.name])[0]
-            self.store.commit(definition.group, record.epoch, lease.term)
-            jobs = self.spark.actions - actions
-            self._recorded(definition.group, epoch, record.cut, [view], started, jobs)
-            return view
-
-
-def _taken(name: str) -> NameTaken:
-    return NameTaken(f'table or view "{name}" exists', hint="drop it first, or choose another name")

@@ -56,6 +56,8 @@ class PartRunner:
     step: Step
     spark: Spark
     plan: BlockPlan
+    given: Mapping[str, pa.Table] = field(default_factory=dict)
+    """Rows of sources that are at hand already, by alias: see `early`."""
     _wholes: dict[tuple[str, bool], pa.Table] = field(default_factory=dict)
 
     def change(self) -> pa.Table:
@@ -166,6 +168,8 @@ class PartRunner:
 
     def _reach(self, hop: Hop, via: pa.Table, *, after: bool) -> pa.Table:
         """The rows of a hop's source that can meet the rows at hand."""
+        if hop.source.alias in self.given:
+            return self.given[hop.source.alias]
         shape = self._shape(hop.source)
         if hop.access is None or (via.num_rows >= WHOLE_FROM and self.step.store.size(shape.spec.name) < WHOLE_BYTES):
             return self._whole(shape, after=after)

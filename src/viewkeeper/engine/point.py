@@ -27,18 +27,23 @@ class Step:
     epoch: int
     term: int
     changes: dict[str, tuple[pa.Table, pa.Table]] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
 
     def at_start(self, spec: TableSpec) -> Positions:
         """The positions of a table before the epoch. A table that was not read before counts as empty."""
-        if spec.group is not None:
+        if self._is_own(spec):
             return (self.committed,) * spec.regions
         return self.before.get(spec.name, (0,) * spec.regions)
 
     def at_end(self, spec: TableSpec) -> Positions:
         """The positions after it."""
-        if spec.group is not None:
+        if self._is_own(spec):
             return (self.epoch,) * spec.regions
         return self.after[spec.name]
+
+    def _is_own(self, spec: TableSpec) -> bool:
+        """Whether this epoch's group maintains a table. A view of another group is in the cut, like a base table."""
+        return spec.group is not None and spec.name not in self.after
 
     def images(self, spec: TableSpec) -> tuple[pa.Table, pa.Table]:
         """The rows of a table that the epoch takes away and those it brings, each key once; read from its log, once."""
@@ -62,24 +67,28 @@ class Step:
 
     def size(self, spec: TableSpec) -> int:
         """How many changes the log has for this epoch, without reading them."""
-        return self.store.backlog(spec.name, self.at_start(spec), self.at_end(spec))
+        if spec.name not in self.sizes:
+            self.sizes[spec.name] = self.store.backlog(spec.name, self.at_start(spec), self.at_end(spec))
+        return self.sizes[spec.name]
 
     def change(self, shape: Shape) -> pa.Table:
         """The change of a table as queries see it: visible columns and weight, equal rows added up."""
-        return _as_change(shape, *self.images(shape.spec))
+        return as_change(shape, *self.images(shape.spec))
 
     def region_change(self, shape: Shape, region: int) -> pa.Table:
         """The same for one region alone."""
-        return _as_change(shape, *self.region_images(shape.spec, region))
+        return as_change(shape, *self.region_images(shape.spec, region))
 
     def forget(self, table: str) -> None:
         """A table was applied to: its log has more now."""
         self.changes.pop(table, None)
+        self.sizes.pop(table, None)
 
 
-def _as_change(shape: Shape, before: pa.Table, after: pa.Table) -> pa.Table:
+def as_change(shape: Shape, before: pa.Table, after: pa.Table) -> pa.Table:
+    """Rows that left and rows that came, as queries see them."""
     change = pa.concat_tables([_weighted(shape, before, -1), _weighted(shape, after, 1)])
-    hidden = len(shape.columns) < len(shape.spec.schema)
+    hidden = shape.spec.group is not None and len(shape.columns) < len(shape.spec.schema)
     return consolidate(change) if hidden else change
 
 

@@ -3,6 +3,8 @@
 A session of ours is made when it is first needed. Temporary views live in a session derived from it, so nothing of a
 user's own session is seen or disturbed, and the settings that a view's truth rests on are the same for everyone: ANSI
 (an overflow is an error, not a wrong number) and UTC.
+
+Whatever parses SQL is imported where it is needed: this module is loaded by everyone, and most only read and write rows.
 """
 
 from __future__ import annotations
@@ -12,13 +14,13 @@ import re
 import sys
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from viewkeeper import errors
-from viewkeeper.errors import QueryFailed, StatementError, ViewkeeperError
-from viewkeeper.sql.schemas import arrow_schema, ddl
+from viewkeeper.errors import QueryFailed, SparkFailed, StatementError, ViewkeeperError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,69 +41,84 @@ SMALL_SETTINGS = {
 }
 """For a handful of rows: compiling the plan would take longer than running it."""
 
+FORGETFUL = {
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
+    "spark.sql.ui.retainedExecutions": "10",
+}
+"""Spark remembers what it ran for a page that we do not show: by default a thousand statements, which a run has soon."""
+
 LARGE = 50_000
 """Rows from which a query is worth compiling and more than one task."""
 
 
+class _OfThread(threading.local):
+    """What each thread has for itself: temporary views of one name must not meet, nor one group wait for another."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[bool, SparkSession] = {}
+        self.actions = 0
+
+
 class Spark:
-    """A lazily started session, and the SQL that runs in it."""
+    """A lazily started session, and the SQL that runs in it. Threads do not wait for each other."""
 
     def __init__(self, session: SparkSession | None = None) -> None:
         self._given = session
-        self._sessions: dict[bool, SparkSession] = {}
-        self._lock = threading.RLock()
-        self._names = 0
-        self.actions = 0
+        self._starting = threading.Lock()
+        self._own = _OfThread()
+
+    @property
+    def actions(self) -> int:
+        """How many statements this thread has run."""
+        return self._own.actions
 
     def session(self, large: bool = True) -> SparkSession:
-        """The session for large or small inputs."""
-        with self._lock:
-            if large not in self._sessions:
+        """This thread's session for large or small inputs."""
+        sessions = self._own.sessions
+        if large not in sessions:
+            with self._starting:
                 derived = (self._given or _local_session()).newSession()
-                for name, value in {**SETTINGS, **({} if large else SMALL_SETTINGS)}.items():
-                    derived.conf.set(name, value)
-                self._sessions[large] = derived
-            return self._sessions[large]
+            for name, value in {**SETTINGS, **({} if large else SMALL_SETTINGS)}.items():
+                derived.conf.set(name, value)
+            sessions[large] = derived
+        return sessions[large]
 
     def schema(self, sql: str, tables: Mapping[str, pa.Schema]) -> pa.Schema:
         """The schema of a query over empty tables. No job."""
-        with self._lock:
-            session = self.session(large=False)
+        from viewkeeper.sql.schemas import arrow_schema
+
+        session = self.session(large=False)
+        with _Explained(sql, analysing=True):
             self._register(session, {name: schema.empty_table() for name, schema in tables.items()})
-            with _Explained(sql, analysing=True):
-                return arrow_schema(session.sql(sql).schema)
+            return arrow_schema(session.sql(sql).schema)
 
     def run(self, sql: str, tables: Mapping[str, pa.Table | DataFrame], schema: pa.Schema | None = None) -> pa.Table:
         """The rows of a query, as the given schema if there is one."""
+        from viewkeeper.sql.schemas import arrow_schema
+
         size = sum(table.num_rows if isinstance(table, pa.Table) else LARGE for table in tables.values())
-        with self._lock:
-            session = self.session(large=size >= LARGE)
+        session = self.session(large=size >= LARGE)
+        with _Explained(sql, analysing=False):
             self._register(session, tables)
-            self.actions += 1
-            with _Explained(sql, analysing=False):
-                frame = session.sql(sql)
-                wanted = arrow_schema(frame.schema) if schema is None else schema
-                return frame.toArrow().rename_columns(wanted.names).cast(wanted)
+            self._own.actions += 1
+            frame = session.sql(sql)
+            wanted = arrow_schema(frame.schema) if schema is None else schema
+            return frame.toArrow().rename_columns(wanted.names).cast(wanted)
 
     def frame(self, sql: str, tables: Mapping[str, pa.Table]) -> DataFrame:
         """A query as a DataFrame, for a user to go on with."""
-        with self._lock:
-            session = self.session()
+        session = self.session()
+        with _Explained(sql, analysing=True):
             self._register(session, tables)
-            with _Explained(sql, analysing=True):
-                return session.sql(sql)
+            return session.sql(sql)
 
     def collect(self, frame: DataFrame) -> pa.Table:
         """Run a DataFrame of ours."""
-        with self._lock:
-            self.actions += 1
-            with _Explained("tasks", analysing=False):
-                return frame.toArrow()
-
-    def name(self) -> str:
-        """A new name for a temporary view."""
-        self._names += 1
-        return f"_vk_f{self._names}"
+        with _Explained("tasks", analysing=False):
+            self._own.actions += 1
+            return frame.toArrow()
 
     def _register(self, session: SparkSession, tables: Mapping[str, pa.Table | DataFrame]) -> None:
         for name, table in tables.items():
@@ -114,11 +131,16 @@ def _frame(session: SparkSession, table: pa.Table) -> Any:
 
     In one chunk: Spark takes an empty batch in the middle of a table for its end, and drops every row after it.
     """
+    from viewkeeper.sql.schemas import ddl
+
     return session.createDataFrame(table.combine_chunks(), ddl(table.schema))
 
 
 def _local_session() -> SparkSession:
-    """Spark in this process, quiet, with the interpreter that runs us for its Python workers."""
+    """Spark in this process, quiet, with the interpreter that runs us for its Python workers.
+
+    With VIEWKEEPER_SPARK_MASTER the workers are processes elsewhere on this machine: they look for us where we were found.
+    """
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
@@ -134,11 +156,12 @@ def _local_session() -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
+        "spark.executorEnv.PYTHONPATH": str(Path(errors.__file__).parents[1]),
         "spark.log.level": "ERROR",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.artifact.isolation.enabled": "false",
     }
-    for name, value in settings.items():
+    for name, value in {**settings, **FORGETFUL}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
@@ -152,7 +175,11 @@ def _raise_if_ours(text: str) -> None:
 
 
 class _Explained:
-    """Spark's errors as ours: a wrong query is the caller's, a failing row the data's."""
+    """Spark's errors as ours: a wrong query is the caller's, a failing row the data's, and the rest Spark's own.
+
+    A row's failure has an SQL state that says so; a lost executor, worker or connection has none. The difference is whether
+    the view stops, or the epoch is tried again.
+    """
 
     def __init__(self, sql: str, *, analysing: bool) -> None:
         self._sql = sql
@@ -162,13 +189,34 @@ class _Explained:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        if not isinstance(error, PySparkException):
+        if not isinstance(error, PySparkException | Py4JError | OSError) or isinstance(error, ViewkeeperError):
             return
-        text = str(error).split("JVM stacktrace")[0].strip().splitlines()
-        line = next((part for part in text if part.strip()), "unknown error")
-        _raise_if_ours(str(error))
+        text = str(error)
+        _raise_if_ours(text)
+        known = isinstance(error, PySparkException) and error.getCondition() is not None
+        state = error.getSqlState() if isinstance(error, PySparkException) else None
+        found = re.search(r"\[\w+[^\n]*SQLSTATE: (\w{5})", text)
+        if _is_sparks_own(state or (found[1] if found else None), known=known):
+            raise SparkFailed(
+                f"Spark failed: {_first_line(text)}", hint="nothing is lost: the next refresh goes on", sql=self._sql
+            ) from error
+        line = found[0] if state is None and found else _first_line(text)
         if self._analysing:
             raise StatementError(f"Spark cannot analyse the query: {line}", sql=self._sql) from error
         raise QueryFailed(f"the query fails: {line}", hint="mend the row or the query", sql=self._sql) from error
+
+
+def _is_sparks_own(state: str | None, *, known: bool) -> bool:
+    """Whether an error is about Spark and its machines, by the class of its SQL state: the rest is about the query.
+
+    A lost executor or connection has no state, and no name that Spark gives to its errors.
+    """
+    return not known if state is None else state[:2] in {"08", "53", "57", "58", "XX"}
+
+
+def _first_line(text: str) -> str:
+    lines = text.split("JVM stacktrace")[0].strip().splitlines()
+    return next((part for part in lines if part.strip()), "unknown error")

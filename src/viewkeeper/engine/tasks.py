@@ -1,48 +1,72 @@
-"""Large epochs as Spark tasks: the same functions as inline, each task with one region of its own.
+"""Large epochs as Spark tasks: the same functions as inline, each task with regions of its own.
 
-    read      a task per region of each changed source: its log (or, for a fill, its rows), joined with what it meets
+    read      a task per region of each changed table: its log (or, for a fill, its rows), joined with what it meets
     evaluate  Spark, natively: conditions and expressions, where there are any
     fold      in the reading task, before anything travels: a hot group costs one row
-    shuffle   to the region of the block's table that each row belongs to
+    shuffle   to the region of the block's table that each row belongs to, in parcels (see `parcels`)
     apply     a task per region: add to what is there, and write, in one atomic step
+
+Blocks that need nothing of each other share a job, and a reading task makes of one log what all of them want: a further
+view over the same changes costs its own folding and writing, and no more.
 
 Workers keep nothing: they open the store where they run, and a task that runs a second time reads what it read the first
 time and applies nothing twice. Value indexes have their groups in the region of the same number (see `accumulators`), so
 the task that owns a region of the table owns theirs.
+
+A block whose query fails must not take the others of its job along. So a task brings a failure as an answer, not as an
+error. Spark's own, in an expression, end the job; then each block is run alone, and what the first job applied counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from viewkeeper import names
 from viewkeeper.engine.blocks import BlockRunner, groups_in_key_order
+from viewkeeper.engine.early import evaluate_early
+from viewkeeper.engine.parcels import PARCEL, PLACE, Address, complaint, error_of, error_text, opened, parcels, sent
 from viewkeeper.engine.parts import PartRunner, joined_schema
-from viewkeeper.engine.point import Step, weighted_rows
+from viewkeeper.engine.point import Step, as_change, weighted_rows
 from viewkeeper.engine.spark import Spark
+from viewkeeper.errors import Corrupt, QueryFailed, ViewkeeperError
 from viewkeeper.maintain.accumulators import Accumulators
 from viewkeeper.maintain.delta import aggregate
-from viewkeeper.maintain.delta.rows import as_desired, consolidate, one_zero, without
+from viewkeeper.maintain.delta.rows import consolidate, one_zero
 from viewkeeper.maintain.delta.select import is_plain, joined_sql, pick_columns
 from viewkeeper.maintain.plan import BlockPlan, Shape
-from viewkeeper.sql.algebra import Outer, Select, Top
+from viewkeeper.sql.algebra import Outer, Select, Source, Top
 from viewkeeper.sql.schemas import ddl
-from viewkeeper.store.contract import Applied, Cut, Store, TableSpec
+from viewkeeper.store.contract import Applied, Cut, Store
 from viewkeeper.store.regions import regions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-REGION = "_vk_region"
-"""In what travels: the region of the table that a row is for."""
+DONE = pa.schema(
+    [
+        ("block", pa.int32()),
+        ("rows", pa.int64()),
+        ("inserted", pa.int64()),
+        ("updated", pa.int64()),
+        ("deleted", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
 
-DONE = pa.schema([("rows", pa.int64()), ("inserted", pa.int64()), ("updated", pa.int64()), ("deleted", pa.int64())])
+TOGETHER = 8
+"""Sums whose regions of one number are one task's: a task of its own for each would cost more than its work."""
+
+FILL_ROWS = 500_000
+"""Rows of a fill that a task has in hand at a time."""
+
+NOTHING = Applied(0, 0, 0)
 
 _stores: dict[str, Store] = {}
 """The stores that this worker process has open."""
@@ -74,12 +98,65 @@ class Remote:
 
 
 @dataclass(frozen=True)
-class Read:
-    """One reading task: a region of a part's source."""
+class Reading:
+    """What a block wants of one table's change: the term of a part that starts from one of its sources."""
 
-    part: int
-    source: int
-    region: int
+    plan: BlockPlan
+    number: int
+    place: int
+    to: Address
+    given: Mapping[str, pa.Table] = field(default_factory=dict)
+
+    @property
+    def part(self) -> Select:
+        part = self.plan.block.parts[self.number]
+        assert isinstance(part, Select), "checked by `suits`"
+        return part
+
+    @property
+    def source(self) -> Source:
+        return self.part.sources[self.place]
+
+    @property
+    def shape(self) -> Shape:
+        return self.plan.inputs[self.source.table]
+
+
+Readings = Sequence[tuple[Reading, Sequence[int]]]
+"""Each with the regions of its table that have something for it."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the reading tasks do. A task is a region, and the numbers of the readings that want it, all of one table."""
+
+    remote: Remote
+    readings: tuple[Reading, ...]
+    tasks: tuple[tuple[int, tuple[int, ...]], ...]
+    fill: bool
+
+    @classmethod
+    def of(cls, remote: Remote, readings: Readings, *, fill: bool) -> Work:
+        tasks: dict[tuple[str, int], list[int]] = {}
+        for number, (reading, regions) in enumerate(readings):
+            for region in regions:
+                tasks.setdefault((reading.source.table, region), []).append(number)
+        listed = tuple((region, tuple(wanted)) for (_, region), wanted in tasks.items())
+        return cls(remote, tuple(reading for reading, _ in readings), listed, fill)
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What became of a block: how many part rows there were and what they did to its table, or why it failed."""
+
+    rows: int = 0
+    applied: Applied = NOTHING
+    error: ViewkeeperError | None = None
+
+    def result(self) -> tuple[int, Applied]:
+        if self.error is not None:
+            raise self.error
+        return self.rows, self.applied
 
 
 def suits(step: Step, plan: BlockPlan) -> bool:
@@ -89,83 +166,146 @@ def suits(step: Step, plan: BlockPlan) -> bool:
     return plan.accumulators is None or plan.accumulators.plain_outputs
 
 
-def follow(step: Step, spark: Spark, plan: BlockPlan) -> tuple[int, Applied]:
-    """A block's epoch from its inputs' logs."""
-    reads = []
-    for number, part in enumerate(plan.block.parts):
-        for place, source in enumerate(part.sources):
-            spec = plan.inputs[source.table].spec
-            moved = zip(step.at_start(spec), step.at_end(spec), strict=True)
-            reads += [Read(number, place, region) for region, (start, end) in enumerate(moved) if start < end]
-    return _run(step, spark, plan, reads, fill=False)
+def follow(step: Step, spark: Spark, plans: Sequence[BlockPlan]) -> list[Followed]:
+    """The epoch of blocks that need nothing of each other, from their inputs' logs."""
+    try:
+        return _run(step, spark, plans, fill=False)
+    except QueryFailed as failure:
+        if len(plans) == 1:
+            return [Followed(error=failure)]
+    return [one for plan in plans for one in follow(step, spark, [plan])]
 
 
-def fill(step: Step, spark: Spark, plan: BlockPlan) -> tuple[int, Applied]:
+def fill(step: Step, spark: Spark, plan: BlockPlan) -> Followed:
     """A block's first epoch, into empty tables: each part from the rows of its first source, the others probed."""
-    reads = [
-        Read(number, 0, region)
-        for number, part in enumerate(plan.block.parts)
-        for region in range(plan.inputs[part.sources[0].table].spec.regions)
-    ]
-    return _run(step, spark, plan, reads, fill=True)
+    return _run(step, spark, [plan], fill=True)[0]
 
 
-def _run(step: Step, spark: Spark, plan: BlockPlan, reads: Sequence[Read], *, fill: bool) -> tuple[int, Applied]:
-    if not reads:
-        return 0, Applied(0, 0, 0)
+def _run(step: Step, spark: Spark, plans: Sequence[BlockPlan], *, fill: bool) -> list[Followed]:
     remote = Remote.of(step)
-    wire = _wire_schema(plan)
-    frames: list[DataFrame] = []
-    for number, part in enumerate(plan.block.parts):
-        mine = [read for read in reads if read.part == number]
-        if mine:
-            assert isinstance(part, Select)
-            frames.append(_part_frame(spark, remote, plan, part, mine, wire, fill=fill))
-    together = frames[0]
-    for frame in frames[1:]:
-        together = together.unionAll(frame)
-    owned = together.repartitionById(plan.shape.spec.regions, REGION)
-    done = spark.collect(owned.mapInArrow(partial(_apply, remote, plan, fill), ddl(DONE)))
-    step.forget(plan.shape.spec.name)
-    return _total(done)
-
-
-def _total(done: pa.Table) -> tuple[int, Applied]:
-    sums = [int(np.sum(done[name].to_numpy())) for name in DONE.names]
-    return sums[0], Applied(*sums[1:])
-
-
-def _part_frame(
-    spark: Spark, remote: Remote, plan: BlockPlan, part: Select, reads: Sequence[Read], wire: pa.Schema, *, fill: bool
-) -> DataFrame:
     session = spark.session(large=True)
-    numbers = session.range(0, len(reads), 1, len(reads))
-    if is_plain(part):
-        return numbers.mapInArrow(partial(_read_and_fold, remote, plan, tuple(reads), fill), ddl(wire))
-    joined = joined_schema(part, plan.inputs)
-    view = spark.name()
-    numbers.mapInArrow(partial(_read, remote, plan, tuple(reads), fill), ddl(joined)).createOrReplaceTempView(view)
-    rows = session.sql(joined_sql(part, plan.inputs, view))
-    return rows.mapInArrow(partial(_fold, plan), ddl(wire))
+    addresses = _addresses(plans)
+    frames: list[DataFrame] = []
+    folded: list[tuple[Reading, Sequence[int]]] = []
+    for plan, to in zip(plans, addresses, strict=True):
+        for number in range(len(plan.block.parts)):
+            readings = _readings(step, plan, number, to, fill=fill)
+            plain = _plain(step, spark, readings, fill=fill)
+            if plain is not None:
+                folded += plain
+            else:
+                frames.append(_evaluated(spark, Work.of(remote, readings, fill=fill)))
+    if folded:
+        work = Work.of(remote, folded, fill=fill)
+        numbers = session.range(0, len(work.tasks), 1, len(work.tasks))
+        frames.append(numbers.mapInArrow(partial(_read_and_fold, work), ddl(PARCEL)))
+    if not frames:
+        return [Followed()] * len(plans)
+    together = reduce(lambda one, other: one.unionAll(other), frames)
+    places = max(to.first + plan.shape.spec.regions for plan, to in zip(plans, addresses, strict=True))
+    owned = together.repartitionById(places, PLACE)
+    done = spark.collect(owned.mapInArrow(partial(_apply, remote, tuple(plans), fill), ddl(DONE)))
+    for plan in plans:
+        step.forget(plan.shape.spec.name)
+    return [_followed(done, block) for block in range(len(plans))]
+
+
+def _addresses(plans: Sequence[BlockPlan]) -> list[Address]:
+    """Where each block's regions are written: by tasks of its own, unless it is a sum, which is small once folded."""
+    found, free, sums = [], 0, 0
+    first, width = 0, 0
+    for block, plan in enumerate(plans):
+        regions = plan.shape.spec.regions
+        if _linear(plan) is None:
+            found.append(Address(block, free))
+            free += regions
+            continue
+        if sums % TOGETHER == 0 or regions > width:
+            first, width, sums = free, regions, 0
+            free += regions
+        found.append(Address(block, first))
+        sums += 1
+    return found
+
+
+def _readings(step: Step, plan: BlockPlan, number: int, to: Address, *, fill: bool) -> Readings:
+    """What a part wants: for a fill, all of its first source; else what has changed of each."""
+    part = plan.block.parts[number]
+    if fill:
+        regions = range(plan.inputs[part.sources[0].table].spec.regions)
+        return [(Reading(plan, number, 0, to), regions)]
+    found = []
+    for place, source in enumerate(part.sources):
+        spec = plan.inputs[source.table].spec
+        moved = zip(step.at_start(spec), step.at_end(spec), strict=True)
+        regions_moved = [region for region, (start, end) in enumerate(moved) if start < end]
+        if regions_moved:
+            found.append((Reading(plan, number, place, to), regions_moved))
+    return found
+
+
+def _plain(step: Step, spark: Spark, readings: Readings, *, fill: bool) -> Readings | None:
+    """The readings of a part that is folded where it is read, as it is or with its expressions evaluated before; else None."""
+    if not readings or is_plain(readings[0][0].part):
+        return readings
+    one = readings[0][0]
+    starts = {reading.source.alias for reading, _ in readings}
+    early = evaluate_early(step, spark, one.plan, one.part, starts, fill=fill)
+    if early is None:
+        return None
+    return [
+        (Reading(early.plan, reading.number, reading.place, reading.to, early.rows), regions)
+        for reading, regions in readings
+    ]
+
+
+def _evaluated(spark: Spark, work: Work) -> DataFrame:
+    """A part whose expressions Spark evaluates between reading and folding."""
+    session, one = spark.session(large=True), work.readings[0]
+    numbers = session.range(0, len(work.tasks), 1, len(work.tasks))
+    joined = ddl(joined_schema(one.part, one.plan.inputs))
+    # The next epoch's takes its place: names do not pile up in Spark.
+    view = f"{names.RESERVED_PREFIX}part{one.to.block}_{one.number}"
+    numbers.mapInArrow(partial(_read, work), joined).createOrReplaceTempView(view)
+    rows = session.sql(joined_sql(one.part, one.plan.inputs, view))
+    return rows.mapInArrow(partial(_fold, one.plan, one.to), ddl(PARCEL))
+
+
+def _followed(done: pa.Table, block: int) -> Followed:
+    mine = done.filter(pc.equal(done["block"], block))
+    problems = mine["error"].drop_null().to_pylist()
+    if problems:
+        return Followed(error=error_of(problems[0]))
+    sums = [int(np.sum(mine[name].to_numpy())) for name in ("rows", "inserted", "updated", "deleted")]
+    return Followed(sums[0], Applied(*sums[1:]))
 
 
 # In the workers
 
 
-def _terms(remote: Remote, plan: BlockPlan, reads: Sequence[Read], fill: bool, numbers: Any) -> Iterator[pa.Table]:
-    step = remote.step()
-    runner = PartRunner(step, Spark(), plan)
+def _changes(work: Work, numbers: Iterator[pa.RecordBatch]) -> Iterator[tuple[PartRunner, Reading, pa.Table]]:
+    """Each reading with rows that it wants: of a change all at once, of a state some at a time."""
+    step = work.remote.step()
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            read = reads[number]
-            part = plan.block.parts[read.part]
-            assert isinstance(part, Select)
-            source = part.sources[read.source]
-            shape = plan.inputs[source.table]
-            chunks = _state(step, shape, read.region) if fill else iter([step.region_change(shape, read.region)])
-            for rows in chunks:
-                if rows.num_rows:
-                    yield runner.term(read.part, part, source, rows, all_after=fill)
+            region, wanted = work.tasks[number]
+            readings = [work.readings[one] for one in wanted]
+            yield from (_state_of if work.fill else _change_of)(step, readings, region)
+
+
+def _change_of(step: Step, readings: list[Reading], region: int) -> Iterator[tuple[PartRunner, Reading, pa.Table]]:
+    images = step.region_images(readings[0].shape.spec, region)
+    for reading in readings:
+        rows = as_change(reading.shape, *images)
+        if rows.num_rows:
+            yield PartRunner(step, Spark(), reading.plan, reading.given), reading, rows
+
+
+def _state_of(step: Step, readings: list[Reading], region: int) -> Iterator[tuple[PartRunner, Reading, pa.Table]]:
+    runners = [PartRunner(step, Spark(), reading.plan, reading.given) for reading in readings]
+    for rows in _state(step, readings[0].shape, region):
+        for runner, reading in zip(runners, readings, strict=True):
+            yield runner, reading, rows
 
 
 def _state(step: Step, shape: Shape, region: int) -> Iterator[pa.Table]:
@@ -181,41 +321,38 @@ def _state(step: Step, shape: Shape, region: int) -> Iterator[pa.Table]:
         yield weighted_rows(shape, pa.Table.from_batches(chunk))
 
 
-FILL_ROWS = 500_000
-"""Rows of a fill that a task has in hand at a time."""
+def _read(work: Work, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for runner, reading, rows in _changes(work, numbers):
+        joined = runner.term(reading.number, reading.part, reading.source, rows, all_after=work.fill)
+        for batch in joined.combine_chunks().to_batches(max_chunksize=65_536):
+            yield from sent(batch)
 
 
-def _read(
-    remote: Remote, plan: BlockPlan, reads: Sequence[Read], fill: bool, numbers: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    for joined in _terms(remote, plan, reads, fill, numbers):
-        yield from _batches(joined)
+def _read_and_fold(work: Work, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for runner, reading, rows in _changes(work, numbers):
+        try:
+            joined = runner.term(reading.number, reading.part, reading.source, rows, all_after=work.fill)
+            picked = pick_columns(reading.part, joined).cast(_part_rows(reading.plan))
+            batch = _folded(reading.plan, reading.to, picked)
+        except (QueryFailed, Corrupt) as failure:
+            batch = complaint(failure, reading.to)
+        yield from sent(batch)
 
 
-def _read_and_fold(
-    remote: Remote, plan: BlockPlan, reads: Sequence[Read], fill: bool, numbers: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    part = plan.block.parts[reads[0].part]
-    schema = plan.part_schema.append(pa.field(names.WEIGHT, pa.int64()))
-    for joined in _terms(remote, plan, reads, fill, numbers):
-        yield from _batches(_to_wire(plan, pick_columns(part, joined).cast(schema)))
-
-
-def _fold(plan: BlockPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    schema = plan.part_schema.append(pa.field(names.WEIGHT, pa.int64()))
+def _fold(plan: BlockPlan, to: Address, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What Spark has evaluated."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
         if sum(part.num_rows for part in waiting) >= FILL_ROWS:
-            yield from _batches(_to_wire(plan, pa.Table.from_batches(waiting).cast(schema)))
+            yield from sent(_folded(plan, to, pa.Table.from_batches(waiting).cast(_part_rows(plan))))
             waiting = []
     if waiting:
-        yield from _batches(_to_wire(plan, pa.Table.from_batches(waiting).cast(schema)))
+        yield from sent(_folded(plan, to, pa.Table.from_batches(waiting).cast(_part_rows(plan))))
 
 
-def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Never an empty one: Spark takes it for the end."""
-    return (batch for batch in table.combine_chunks().to_batches(max_chunksize=65_536) if batch.num_rows)
+def _part_rows(plan: BlockPlan) -> pa.Schema:
+    return plan.part_schema.append(pa.field(names.WEIGHT, pa.int64()))
 
 
 def _linear(plan: BlockPlan) -> Accumulators | None:
@@ -227,14 +364,12 @@ def _linear(plan: BlockPlan) -> Accumulators | None:
 def _wire_schema(plan: BlockPlan) -> pa.Schema:
     kept = _linear(plan)
     if kept is None:
-        fields = [*plan.part_schema, pa.field(names.WEIGHT, pa.int64())]
-    else:
-        fields = [*kept.group_fields, *(_travelling(field) for field in kept.state_schema)]
-    return pa.schema([*fields, pa.field(REGION, pa.int32())])
+        return _part_rows(plan)
+    return pa.schema([*kept.group_fields, *(_travelling(field) for field in kept.state_schema)])
 
 
 def _travelling(field: pa.Field) -> pa.Field:
-    """Sums of a part may be wider than the whole's: they travel as wide as Spark can carry."""
+    """Sums of a part may be wider than the whole's: they travel as wide as there is."""
     if pa.types.is_decimal(field.type):
         return pa.field(field.name, pa.decimal128(38, field.type.scale))
     if field.name.startswith(names.SUM) and pa.types.is_integer(field.type):
@@ -242,16 +377,18 @@ def _travelling(field: pa.Field) -> pa.Field:
     return field
 
 
-def _to_wire(plan: BlockPlan, rows: pa.Table) -> pa.Table:
+def _folded(plan: BlockPlan, to: Address, rows: pa.Table) -> pa.RecordBatch:
+    """Rows of the parts, folded, in parcels for the regions of the block's table."""
     kept = _linear(plan)
     if plan.accumulators is not None:
         rows = one_zero(rows, plan.accumulators.top.groups)
     elif plan.block.top is Top.DISTINCT:
         rows = one_zero(rows, plan.part_schema.names)
     folded = consolidate(rows) if kept is None else aggregate.fold(kept, rows)
-    regions = pa.array(regions_of(plan.shape.spec, _distribution(plan, folded)).astype(np.int32))
+    regions = regions_of(plan.shape.spec, _distribution(plan, folded))
     schema = _wire_schema(plan)
-    return pa.table([*(_cast(folded[f.name], f.type) for f in list(schema)[:-1]), regions], schema=schema)
+    table = pa.table([_cast(folded[field.name], field.type) for field in schema], schema=schema)
+    return parcels(table, regions, to)
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
@@ -272,86 +409,30 @@ def _distribution(plan: BlockPlan, rows: pa.Table) -> pa.Table:
     return pa.table(columns, names=list(spec.distribution))
 
 
-def _apply(remote: Remote, plan: BlockPlan, fill: bool, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All that there is for one region: add it to what the region has, and write."""
-    found = list(batches)
-    if not found:
-        return
-    table = pa.Table.from_batches(found)
-    by_region = table[REGION].to_numpy()
+def _apply(
+    remote: Remote, plans: Sequence[BlockPlan], fill: bool, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """All that there is for one region of a block's table: add it to what the region has, and write."""
     step = remote.step()
-    for region in np.unique(by_region):
-        runner = BlockRunner(step, Spark(), plan, new=fill, region=int(region))
-        share = table.filter(pa.array(by_region == region)).drop_columns([REGION])
-        yield _done(share.num_rows, runner.apply(plan.shape.spec, _desired(runner, plan, share, fill=fill)))
+    for block, region, share in opened(batches):
+        plan = plans[block]
+        runner = BlockRunner(step, Spark(), plan, new=fill, region=region)
+        try:
+            if isinstance(share, ViewkeeperError):
+                raise share
+            applied = runner.apply(plan.shape.spec, _desired(runner, plan, share, fill=fill))
+            yield _done(block, share.num_rows, applied)
+        except (QueryFailed, Corrupt) as failure:
+            yield _done(block, 0, NOTHING, error_text(failure))
 
 
 def _desired(runner: BlockRunner, plan: BlockPlan, share: pa.Table, *, fill: bool) -> pa.Table:
     kept = _linear(plan)
     if kept is None:
-        schema = plan.part_schema.append(pa.field(names.WEIGHT, pa.int64()))
-        return runner.desired(share.cast(schema), from_scratch=fill)
+        return runner.desired(share.cast(_part_rows(plan)), from_scratch=fill)
     return runner.merged(kept, aggregate.refold(kept, share), share.slice(0, 0), from_scratch=fill)
 
 
-def _done(rows: int, applied: Applied) -> pa.RecordBatch:
-    values = (rows, applied.inserted, applied.updated, applied.deleted)
-    return pa.record_batch([pa.array([value], pa.int64()) for value in values], schema=DONE)
-
-
-# Indexes
-
-
-def follow_index(step: Step, spark: Spark, index: TableSpec, spec: TableSpec) -> Applied:
-    """An index's epoch from its table's log."""
-    return _index(step, spark, index, spec, fill=False)
-
-
-def fill_index(step: Step, spark: Spark, index: TableSpec, spec: TableSpec) -> Applied:
-    """A new index from its table's rows."""
-    return _index(step, spark, index, spec, fill=True)
-
-
-def _index(step: Step, spark: Spark, index: TableSpec, spec: TableSpec, *, fill: bool) -> Applied:
-    remote = Remote.of(step)
-    wire = pa.schema([*index.schema, pa.field(names.HAS, pa.bool_()), pa.field(REGION, pa.int32())])
-    numbers = spark.session(large=True).range(0, spec.regions, 1, spec.regions)
-    arranged = numbers.mapInArrow(partial(_arrange, remote, index, spec, fill), ddl(wire))
-    owned = arranged.repartitionById(index.regions, REGION)
-    done = spark.collect(owned.mapInArrow(partial(_apply_index, remote, index), ddl(DONE)))
-    step.forget(index.name)
-    return _total(done)[1]
-
-
-def _arrange(
-    remote: Remote, index: TableSpec, spec: TableSpec, fill: bool, numbers: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    step = remote.step()
-    for batch in numbers:
-        for region in batch.column(0).to_pylist():
-            for desired in _arranged(step, index, spec, region, fill):
-                regions = pa.array(regions_of(index, desired).astype(np.int32))
-                yield from _batches(desired.append_column(REGION, regions))
-
-
-def _arranged(step: Step, index: TableSpec, spec: TableSpec, region: int, fill: bool) -> Iterator[pa.Table]:
-    if not fill:
-        before, after = (rows.select(index.schema.names) for rows in step.region_images(spec, region))
-        yield as_desired(after, without(before, after, index.key), index.schema)
-        return
-    for batch in step.store.read(spec.name, region, columns=index.schema.names, at=step.at_end(spec)[region]):
-        rows = pa.Table.from_batches([batch])
-        yield as_desired(rows, rows.slice(0, 0), index.schema)
-
-
-def _apply_index(remote: Remote, index: TableSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    found = list(batches)
-    if not found:
-        return
-    step = remote.step()
-    table = pa.Table.from_batches(found)
-    by_region = table[REGION].to_numpy()
-    for region in np.unique(by_region):
-        share = table.filter(pa.array(by_region == region)).drop_columns([REGION])
-        applied = step.store.apply(index.name, int(region), share, step.epoch, step.term)
-        yield _done(share.num_rows, applied)
+def _done(block: int, rows: int, applied: Applied, error: str | None = None) -> pa.RecordBatch:
+    values = (block, rows, applied.inserted, applied.updated, applied.deleted, error)
+    return pa.record_batch([[value] for value in values], schema=DONE)

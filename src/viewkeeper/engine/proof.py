@@ -1,0 +1,52 @@
+"""A view beside its own query: compared, and mended by exactly the difference."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from viewkeeper.engine.maintainer import Maintainer
+from viewkeeper.engine.oracle import compare, evaluate, shown_rows
+from viewkeeper.engine.reports import Verification, ViewReport
+from viewkeeper.maintain.definitions import Definition
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Verifies and repairs views."""
+
+    maintainer: Maintainer
+
+    def verify(self, name: str) -> Verification:
+        """A view beside its oracle, at the view's own cut, while others go on."""
+        store, catalog = self.maintainer.store, self.maintainer.catalog
+        definition = catalog.definition(name)
+        plan = catalog.plan(definition)
+        committed = store.group(definition.group).committed
+        self._carry_out_decided(definition)
+        stored = shown_rows(store, plan.shape, (committed.epoch,) * plan.shape.spec.regions)
+        oracle = evaluate(plan, catalog, self.maintainer.spark, committed.cut, catalog.shapes())
+        return compare(plan.name, committed.epoch, stored, oracle)
+
+    def repair(self, name: str) -> ViewReport:
+        """Apply exactly the difference between a view and its query, as an epoch at the cut where the view is."""
+        started = time.perf_counter()
+        maintainer = self.maintainer
+        definition = maintainer.catalog.definition(name)
+        group = definition.group
+        with maintainer.leadership.of(group) as lease:
+            maintainer.finish(group, lease)
+            plan = maintainer.catalog.plan(definition)
+            actions = maintainer.spark.actions
+            self._carry_out_decided(definition)
+            record = maintainer.store.begin(group, maintainer.store.group(group).committed.cut, lease.term)
+            epoch = maintainer.epoch_over(maintainer.store, group, [plan], lease)
+            epoch.new_indexes = [access.place for access in plan.indexes]
+            view = epoch.run(rebuild=[plan.name])[0]
+            maintainer.commit(group, record.epoch, [view], lease)
+            maintainer.recorded(group, epoch, record.cut, [view], started, maintainer.spark.actions - actions)
+            return view
+
+    def _carry_out_decided(self, definition: Definition) -> None:
+        """A cut does: then the tables under a view have come to where its group's cut says."""
+        self.maintainer.store.cut(self.maintainer.catalog.lineage().base_tables(definition))
