@@ -1,17 +1,13 @@
-"""viewkeeper keeps materialized views true while the tables under them change."""
+"""viewkeeper keeps materialized views true while the tables under them change.
 
-from viewkeeper.database import (
-    Database,
-    Snapshot,
-    Table,
-    TableAt,
-    Transaction,
-    TransactionTable,
-    View,
-    ViewAt,
-    ViewStatus,
-    open,
-)
+The database's modules, and Arrow with them, are imported when one of their names is first asked for: whoever imports this
+package for its errors, or for `viewkeeper --help`, does not wait for them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from viewkeeper.errors import (
     Busy,
     Conflict,
@@ -36,6 +32,21 @@ from viewkeeper.errors import (
     ViewkeeperError,
 )
 
+if TYPE_CHECKING:
+    from viewkeeper.database import (
+        Database,
+        RunReport,
+        Snapshot,
+        Table,
+        TableAt,
+        Transaction,
+        TransactionTable,
+        View,
+        ViewAt,
+        ViewStatus,
+        open,
+    )
+
 __all__ = [
     "Busy",
     "Conflict",
@@ -54,6 +65,7 @@ __all__ = [
     "ReadOnly",
     "RetryError",
     "RowError",
+    "RunReport",
     "SchemaError",
     "Snapshot",
     "SnapshotTooOld",
@@ -69,3 +81,17 @@ __all__ = [
     "ViewkeeperError",
     "open",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name that is not here yet is one of the database's."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from viewkeeper import database
+
+    value = globals()[name] = getattr(database, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -121,7 +121,6 @@ def test_a_name_that_is_taken(tables: vk.Database, name: str) -> None:
         ({"query": "SELECT id FROM t WHERE now() > '2020-01-01'"}, StatementError, "not deterministic: "),
         ({"query": "SELECT uuid() AS u, id FROM t"}, StatementError, r"not deterministic: UUID\(\)"),
         ({"query": "SELECT * FROM t TABLESAMPLE (10 PERCENT)"}, StatementError, "it samples its rows"),
-        ({"query": BY_K, "refresh": "immediate"}, NotMaintainable, "immediate views are not there yet"),
         ({"query": BY_K, "refresh": "sometimes"}, InputError, "refresh 'sometimes' does not exist"),
         ({"query": BY_K, "policy": "half"}, InputError, "policy 'half' does not exist"),
         ({"query": BY_K, "cluster_by": "s"}, SchemaError, "clustered by its group columns: k"),
@@ -142,12 +141,6 @@ def test_refused_views_leave_nothing(
     assert [spec.name for spec in store_of(tables).tables()] == before
     assert (tables.views(), tables.status()) == ([], [])
     assert store_of(tables).records("view/") == {}
-
-
-def test_views_of_different_schedules_do_not_stand_on_each_other(tables: vk.Database) -> None:
-    tables.create_view("one", BY_K, refresh="every 2 seconds")
-    with pytest.raises(NotMaintainable, match='"one", which is refreshed every 2 seconds, not on demand'):
-        tables.create_view("two", "SELECT COUNT(*) AS c FROM one")
 
 
 def test_a_view_that_cannot_be_filled_leaves_nothing(tables: vk.Database) -> None:
@@ -515,12 +508,15 @@ def test_a_failing_view_stops_alone(tables: vk.Database) -> None:
     tables.table("t").put(row(5, "c", 1))
     assert set(tables.refresh().failed) == {"bad", "above"}
     assert tables.verify("good").equal
+    statuses = {status.name: status for status in tables.status()}
+    assert [statuses[name].waiting for name in ("good", "bad", "above")] == [0, 3, 3], "what it has not taken in"
+    assert statuses["good"].lag == 0 < statuses["bad"].lag
 
     tables.table("t").put(row(4, "c", 4))
     report = tables.refresh()
     assert report.failed == {}
     assert report.views["bad"].strategy == "full, from scratch"
-    assert [status.failure for status in tables.status()] == [None] * 3
+    assert [(status.failure, status.waiting) for status in tables.status()] == [(None, 0)] * 3
     assert rows(tables.view("above")) == [(5,)]
     assert equal(tables)
     tables.table("t").put(row(6, "c", 5))

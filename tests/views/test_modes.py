@@ -84,6 +84,126 @@ def test_tasks_and_inline_agree_with_the_oracle_and_each_other(new_db: Callable[
     assert [name for name in VIEWS if not large.verify(name).equal] == []
 
 
+def test_a_view_that_fails_in_one_task_shows_nothing_of_the_others(new_db: Callable[[], vk.Database]) -> None:
+    """The regions of its table are written one by one. What is torn is no state of the view at all."""
+    db = new_db()
+    db._maintainer.tasks_from = 0
+    db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, k STRING, v BIGINT)")
+    db.table("t").put([{"id": number, "k": k, "v": 1} for number, k in enumerate("abcdefgh")])
+    db.create_view("sums", "SELECT k, SUM(v) AS s FROM t GROUP BY k")
+    db.create_view("counts", "SELECT k, COUNT(*) AS n FROM t GROUP BY k")
+    before = db.view("sums").scan()
+    db.table("t").put([{"id": 100 + number, "k": k, "v": 5} for number, k in enumerate("abcdefgh")])
+    db.table("t").put({"id": 200, "k": "d", "v": 2**63 - 1})
+    report = db.refresh()
+    assert report.epochs[0].mode == "tasks"
+    assert "does not fit" in report.failed["sums"]
+    assert db.view("sums").scan().equals(before)
+    assert db.verify("counts").equal
+    db.table("t").delete(200)
+    assert db.refresh().failed == {}
+    assert db.verify("sums").equal
+    assert db.verify("counts").equal
+
+
+TOGETHER = {
+    "sums": "SELECT k, SUM(v) AS s FROM t GROUP BY k",
+    "counts": "SELECT v % 3 AS m, COUNT(*) AS n FROM t GROUP BY v % 3",
+    "lows": "SELECT k, MIN(v) AS lo FROM t GROUP BY k",
+    "squares": "SELECT k, VARIANCE(f) AS d FROM t GROUP BY k",
+    "quotients": "SELECT id, 100 DIV v AS q FROM t",
+    "joined": "SELECT t.id, u.w FROM t JOIN u ON t.k = u.k",
+    "above": "SELECT s, COUNT(*) AS n FROM sums GROUP BY s",
+    "two_steps": "SELECT n, COUNT(*) AS c FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) GROUP BY n",
+}
+FAILS = {
+    "quotients": {"id": 900, "k": "a", "v": 0, "f": 1.0},
+    "sums": {"id": 901, "k": "d", "v": 2**63 - 1, "f": 1.0},
+    "squares": {"id": 902, "k": "d", "v": 1, "f": 1e200},
+}
+"""A row that makes a view fail: where Spark evaluates, where a task applies, where a task reads."""
+
+
+def _rows_of_t(turn: int) -> list[dict[str, Any]]:
+    return [
+        {"id": n, "k": "abcdefgh"[(n + turn) % 8], "v": 1 + (n * 7 + turn) % 11, "f": n / 8.0} for n in range(40 + turn)
+    ]
+
+
+@pytest.fixture
+def together(new_db: Callable[[], vk.Database]) -> vk.Database:
+    db = new_db()
+    db._maintainer.tasks_from = 1
+    db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, k STRING, v BIGINT, f DOUBLE)")
+    db.execute("CREATE TABLE u (k STRING PRIMARY KEY, w BIGINT)")
+    db.table("t").put(_rows_of_t(0))
+    db.table("u").put([{"k": k, "w": number} for number, k in enumerate("abcdxyz")])
+    for number, (name, query) in enumerate(TOGETHER.items()):
+        db.create_view(name, query, policy="incremental", regions=1 + number % 3)
+    return db
+
+
+def test_views_over_the_same_changes_share_a_job(together: vk.Database) -> None:
+    """One job for the index that the join has, one for all that stands on tables, and one for each block above these."""
+    for turn in (1, 2):
+        together.table("t").put(_rows_of_t(turn))
+        together.table("t").delete(list(range(turn, 40, 9)))
+        together.table("u").put([{"k": "e", "w": turn}, {"k": "a", "w": 7 * turn}])
+        report = together.refresh()
+        assert report.failed == {}
+        assert (report.epochs[0].mode, report.epochs[0].jobs) == ("tasks", 1 + 1 + 2)
+        assert [name for name in TOGETHER if not together.verify(name).equal] == []
+
+
+@pytest.mark.parametrize("name", FAILS)
+def test_of_views_that_share_a_job_one_fails_alone(together: vk.Database, name: str) -> None:
+    before = together.view(name).scan()
+    together.table("t").put([*_rows_of_t(1), FAILS[name]])
+    failed = together.refresh().failed
+    assert set(failed) == ({"sums", "above"} if name == "sums" else {name})
+    assert together.view(name).scan().equals(before), "it stays where it was"
+    assert [other for other in TOGETHER if other not in failed and not together.verify(other).equal] == []
+    together.table("t").delete(FAILS[name]["id"])
+    assert together.refresh().failed == {}
+    assert [other for other in TOGETHER if not together.verify(other).equal] == []
+
+
+EARLY = {
+    "grouped": "SELECT s.z % 2 AS g, SUM(r.y) AS t, COUNT(*) AS n FROM r JOIN s ON r.x = s.x GROUP BY s.z % 2",
+    "kept": "SELECT r.k, upper(s.x) AS u FROM r JOIN s ON r.x = s.x WHERE s.z > 0 AND s.z IS NOT NULL",
+    "divided": "SELECT r.k, 10 DIV s.z AS q FROM r JOIN s ON r.x = s.x",
+    "both": "SELECT r.k, s.z + 1 AS p, r.y + s.z AS q FROM r JOIN s ON r.x = s.x",
+    "three": "SELECT t.z + 1 AS p, s.z - 1 AS q, r.y FROM r JOIN s ON r.x = s.x JOIN t ON r.y = t.z",
+    "itself": "SELECT a.k, b.z * 2 AS d FROM s b JOIN r a ON a.x = b.x JOIN s c ON a.x = c.x",
+}
+
+
+def test_expressions_of_one_source_are_evaluated_before_the_join(new_db: Callable[[], vk.Database]) -> None:
+    """With a row that would divide by zero and meets nothing, and one that comes to meet something later."""
+    db, rng = new_db(), random.Random(3)
+    db._maintainer.tasks_from = db._maintainer.fill_from = 0
+    db.execute("CREATE TABLE r (k BIGINT PRIMARY KEY, x STRING, y INT, d DECIMAL(10,2), f DOUBLE)")
+    db.execute("CREATE TABLE s (x STRING PRIMARY KEY, z INT)")
+    db.execute("CREATE TABLE t (z INT PRIMARY KEY)")
+    db.table("r").put([_row(rng, key) for key in range(20)])
+    db.table("s").put([{"x": "a", "z": 1}, {"x": "b", "z": 2}, {"x": "c", "z": None}, {"x": "none", "z": 0}])
+    db.table("t").put([{"z": 0}, {"z": 1}])
+    for name, query in EARLY.items():
+        db.create_view(name, query, policy="incremental")
+    assert [name for name in EARLY if not db.verify(name).equal] == []
+    db.table("r").put([_row(rng, key) for key in range(10, 30)])
+    assert db.refresh().epochs[0].mode == "tasks"
+    assert [name for name in EARLY if not db.verify(name).equal] == []
+    db.table("r").put({**_row(rng, 40), "x": "none"})
+    db.refresh()
+    assert "zero" in str(db.view("divided").status().failure).lower()
+    assert [name for name in EARLY if name != "divided" and not db.verify(name).equal] == []
+    db.table("r").delete(40)
+    db.table("s").put({"x": "a", "z": 7})
+    db.refresh()
+    assert [name for name in EARLY if not db.verify(name).equal] == []
+
+
 def test_of_rows_that_tie_the_least_or_the_greatest_result_is_taken(new_db: Callable[[], vk.Database]) -> None:
     db = new_db()
     db.execute("CREATE TABLE t (k INT PRIMARY KEY, y INT, v STRING)")

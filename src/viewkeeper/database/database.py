@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,36 +17,46 @@ from viewkeeper.database.table import Table
 from viewkeeper.database.transaction import Transaction
 from viewkeeper.database.view import View, ViewStatus
 from viewkeeper.engine.catalog import HISTORY, ViewCatalog
-from viewkeeper.engine.leadership import Leadership
-from viewkeeper.engine.maintainer import Maintainer
-from viewkeeper.engine.oracle import shown_rows
 from viewkeeper.engine.reports import EpochReport, RefreshReport, Verification, ViewReport
 from viewkeeper.engine.spark import Spark
-from viewkeeper.errors import InputError, NameTaken, NotFound, NotMaintainable, SchemaError
+from viewkeeper.engine.waiting import Waiting
+from viewkeeper.errors import InputError, NameTaken, NotFound, SchemaError
 from viewkeeper.maintain.definitions import Definition
 from viewkeeper.maintain.explain import explain
-from viewkeeper.names import check_name
-from viewkeeper.store.contract import Cut, Kind, Store, TableSpec
+from viewkeeper.names import COUNT, check_name
+from viewkeeper.service.immediate import Writer
+from viewkeeper.store.contract import Kind, Store, TableSpec
 from viewkeeper.store.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from viewkeeper.engine.maintainer import Maintainer
+    from viewkeeper.engine.together import Together
+    from viewkeeper.service.reports import RunReport
+    from viewkeeper.service.stopping import Until
     from viewkeeper.sql.statements import CreateTable, CreateView
 
 DEFAULT_REGIONS = 4
 
 
 def open(
-    path: str | os.PathLike[str], *, spark: SparkSession | None = None, durability: str = "full", timeout: float = 30.0
+    path: str | os.PathLike[str],
+    *,
+    spark: SparkSession | None = None,
+    durability: str = "full",
+    timeout: float = 30.0,
+    create: bool = True,
 ) -> Database:
     """Open the database in a folder, or make it. Any number of processes may have it open.
 
     `durability` is what a power cut may take: with "full" nothing that was acknowledged, with "normal" the last moments,
     with "off" anything. A crash of a process takes nothing. `timeout` is how many seconds a call waits for another
     writer of the same rows before it gives up with `Busy`. `spark` is a session to use; else one is started in this
-    process when a view first needs it.
+    process when a view first needs it. With `create=False` a folder that holds no database is an error.
     """
+    if not create and not EmbeddedStore.is_in(path):
+        raise NotFound(f'there is no database in "{os.fspath(path)}"', hint="look at the name, or make one there first")
     return Database(EmbeddedStore.open(Path(path), durability=durability, timeout=timeout), spark=spark)
 
 
@@ -56,7 +67,21 @@ class Database:
         self._store = store
         self._spark = Spark(spark)
         self._catalog = ViewCatalog(store)
-        self._maintainer = Maintainer(store, self._spark, self._catalog, Leadership(store))
+        self._writer = Writer(store, lambda requests: self._together.write(requests))
+
+    @cached_property
+    def _together(self) -> Together:
+        from viewkeeper.engine.together import Together
+
+        return Together(self._maintainer)
+
+    @cached_property
+    def _maintainer(self) -> Maintainer:
+        """What runs epochs. Whoever only reads and writes rows does not wait for its modules."""
+        from viewkeeper.engine.leadership import Leadership
+        from viewkeeper.engine.maintainer import Maintainer
+
+        return Maintainer(self._store, self._spark, self._catalog, Leadership(self._store))
 
     # Tables
 
@@ -132,24 +157,19 @@ class Database:
             self._drop_view(name)
 
     def _drop_table(self, name: str) -> None:
+        from viewkeeper.engine.removal import Removal
+
         spec = self._store.table(name)
         if spec.kind is not Kind.BASE:
             raise InputError(f'"{spec.name}" is a view', hint=f"DROP MATERIALIZED VIEW {spec.name}")
-        self._refuse_if_needed(spec.name)
-        self._store.drop(spec.name)
+        Removal(self._maintainer).end_dead_creations(spec.name)
+        with self._catalog.going(spec.name):
+            self._store.drop(spec.name)
 
     def _drop_view(self, name: str) -> None:
-        definition = self._catalog.definition(name)
-        self._refuse_if_needed(definition.name)
-        self._maintainer.drop(definition.name)
+        from viewkeeper.engine.removal import Removal
 
-    def _refuse_if_needed(self, name: str) -> None:
-        users = self._catalog.dependents(name)
-        if users:
-            named = ", ".join(f'"{user}"' for user in users)
-            raise InputError(
-                f'"{name}" cannot be dropped: {named} stand on it', hint="drop them first", dependents=users
-            )
+        Removal(self._maintainer).drop(self._catalog.definition(name).name)
 
     def table(self, name: str) -> Table:
         """The table of that name."""
@@ -158,11 +178,11 @@ class Database:
             raise InputError(
                 f'"{spec.name}" is a view: it follows its tables', hint=f'read it with db.view("{spec.name}")'
             )
-        return Table(self._store, spec)
+        return Table(self._store, spec, self._writer)
 
     def tables(self) -> list[Table]:
         """Every table, by name."""
-        return [Table(self._store, spec) for spec in self._store.tables() if spec.kind is Kind.BASE]
+        return [Table(self._store, spec, self._writer) for spec in self._store.tables() if spec.kind is Kind.BASE]
 
     # Views
 
@@ -178,28 +198,28 @@ class Database:
     ) -> View:
         """Make a view of a query and fill it, while writers go on.
 
-        `refresh` is "on demand" or "every 2 seconds"; views of one schedule form a group and are always at one cut.
+        `refresh` is "on demand", "every 2 seconds" or "immediate": a write to a table under an immediate view returns when
+        the view has it too. Views of one schedule form a group and are always at one cut.
         `policy` is "auto", "incremental" (refused if some construct has no delta rule) or "full". `cluster_by` arranges
         the rows by columns, for `find`.
         """
+        from viewkeeper.engine.creation import Creation
         from viewkeeper.sql.refresh import Immediate, parse_policy, parse_refresh
 
         schedule = parse_refresh(refresh)
-        if isinstance(schedule, Immediate):
-            raise NotMaintainable("immediate views are not there yet", hint='use "on demand" or "every 1 second"')
         cluster = (cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by)
         definition = Definition(
             check_name(name, "view"), query, str(schedule), parse_policy(policy).value, cluster, regions
         )
-        self._maintainer.create(definition)
+        Creation(self._maintainer).create(definition)
+        if isinstance(schedule, Immediate):
+            self._together.catch_up()
         return self.view(name)
 
     def view(self, name: str) -> View:
         """The view of that name."""
         definition = self._catalog.definition(name)
-        return View(
-            self._store, self._catalog.plan(definition).shape, self._spark, lambda: self._view_status(definition)
-        )
+        return View(self._store, self._catalog.shape(definition), self._spark, lambda: self._view_status(definition))
 
     def views(self) -> list[View]:
         """Every view, in the order of creation."""
@@ -210,7 +230,46 @@ class Database:
         definitions = self._catalog.definitions() if name is None else [self._catalog.definition(name)]
         groups = dict.fromkeys(definition.group for definition in definitions)
         with shown_progress(self._maintainer):
-            return RefreshReport(tuple(self._maintainer.refresh(group) for group in groups))
+            return RefreshReport(
+                tuple(self._maintainer.refresh(group) for group in self._catalog.lineage().in_order(groups))
+            )
+
+    def run(
+        self,
+        until: Until = None,
+        *,
+        metrics_port: int | None = None,
+        most_changes: int = 1_000_000,
+        on_epoch: Callable[[EpochReport], None] | None = None,
+        keep_seconds: float | None = 3600,
+    ) -> RunReport:
+        """Keep every view fresh by its schedule, until a number of seconds is over, an event is set, or a signal comes.
+
+        `db.run(60)` runs for a minute; `db.run()` until SIGINT (Ctrl-C) or SIGTERM. Epochs under way are finished first.
+        Several processes may run one database: one maintains it, the others stand by and take over if it dies or hangs.
+
+        `most_changes` bounds one epoch: a storm of changes is cut into several. `on_epoch` is called with the report of
+        each, in the thread of its group. With `metrics_port` (0: any free one) Prometheus can read metrics on this machine.
+        Logs are trimmed to `keep_seconds` (None: never), as `trim` does it.
+        What happens is logged under "viewkeeper.run". Failures are logged, counted and tried again; they do not end the run.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, open(f"{folder}/shop.vk") as db:
+        ...     db.run(0.1).epochs
+        0
+        """
+        from viewkeeper.service.runner import Runner
+
+        runner = Runner(
+            self._maintainer,
+            self._catalog,
+            self._store,
+            most_changes,
+            metrics_port,
+            on_epoch,
+            keep_seconds=keep_seconds,
+        )
+        return runner.run(until)
 
     def explain(self, name: str) -> str:
         """How a view is maintained: blocks, strategy and reason, indexes, the way of each change."""
@@ -219,11 +278,15 @@ class Database:
 
     def verify(self, name: str) -> Verification:
         """A view beside its query evaluated from scratch at the view's own cut, both ways."""
-        return self._maintainer.verify(name)
+        from viewkeeper.engine.proof import Proof
+
+        return Proof(self._maintainer).verify(name)
 
     def repair(self, name: str) -> ViewReport:
         """Make a view what its query says, by applying exactly the difference."""
-        return self._maintainer.repair(name)
+        from viewkeeper.engine.proof import Proof
+
+        return Proof(self._maintainer).repair(name)
 
     def status(self) -> list[ViewStatus]:
         """Where every view is."""
@@ -235,36 +298,42 @@ class Database:
         return [EpochReport.of_text(text) for text in self._store.records(prefix).values()]
 
     def _view_status(self, definition: Definition) -> ViewStatus:
-        plan = self._catalog.plan(definition)
+        summary = self._catalog.summary(definition)
         committed = self._store.group(definition.group).committed
-        failure = self._catalog.failures().get(plan.name)
+        failure = self._catalog.failures().get(definition.name)
+        waiting = Waiting.for_view(self._store, self._catalog, definition)
+        last = self._last_report(definition, committed.epoch)
         return ViewStatus(
-            plan.name,
+            definition.name,
             definition.group,
-            plan.strategy.value,
-            plan.reason,
+            summary.strategy,
+            summary.reason,
             committed.epoch,
-            sum(self._waiting(table, committed.cut) for table in self._catalog.base_tables(plan)),
-            self._last_report(definition),
+            waiting.changes,
+            None if last is None else next(view for view in last.views if view.view == definition.name),
             None if failure is None else str(failure["error"]),
+            rows=self._store.count(definition.name, weight=COUNT if summary.counted else None),
+            lag=waiting.seconds,
+            refreshed=None if last is None else last.finished,
         )
 
-    def _last_report(self, definition: Definition) -> ViewReport | None:
-        """From the newest epoch back: nearly always it is in the first one that is looked at."""
-        for text in reversed(self._store.records(f"{HISTORY}{definition.group}/").values()):
-            found = next((view for view in EpochReport.of_text(text).views if view.view == definition.name), None)
-            if found is not None:
-                return found
+    def _last_report(self, definition: Definition, epoch: int) -> EpochReport | None:
+        """The newest epoch that says something about a view: nearly always the committed one, else from there back."""
+        for text in self._newest_first(f"{HISTORY}{definition.group}/", epoch):
+            report = EpochReport.of_text(text)
+            if any(view.view == definition.name for view in report.views):
+                return report
         return None
 
-    def _waiting(self, table: str, cut: Cut) -> int:
-        """Changes of a base table that the group has not seen."""
-        if table not in cut:
-            return 0
-        return self._store.backlog(table, cut[table], self._store.positions(table))
+    def _newest_first(self, prefix: str, epoch: int) -> Iterator[str]:
+        newest = self._store.record(f"{prefix}{epoch:012d}")
+        if newest is not None:
+            yield newest
+        yield from reversed(self._store.records(prefix).values())
 
     def sql(self, query: str) -> DataFrame:
         """Any Spark SQL over committed tables and views, as a DataFrame."""
+        from viewkeeper.engine.oracle import shown_rows
         from viewkeeper.sql.queries import tables_of
 
         shapes = self._catalog.shapes()
@@ -275,7 +344,7 @@ class Database:
 
     def transaction(self) -> Transaction:
         """Writes to any number of tables, all or nothing: `with db.transaction() as tx: tx.table("events").put(...)`."""
-        return Transaction(self._store)
+        return Transaction(self._store, self._writer)
 
     def snapshot(self) -> Snapshot:
         """Every table at one point, held while writers go on: `with db.snapshot() as at: at.table("events").get(1)`."""

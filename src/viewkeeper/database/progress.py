@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from viewkeeper.engine.maintainer import Maintainer
-from viewkeeper.engine.reports import ViewReport
+if TYPE_CHECKING:
+    from viewkeeper.engine.maintainer import Maintainer
+    from viewkeeper.engine.reports import ViewReport
 
 
 @contextmanager

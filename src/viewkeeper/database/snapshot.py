@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from viewkeeper.database.table import TableAt
@@ -16,25 +16,34 @@ ATTEMPTS = 100
 """How often a snapshot is tried while tables are dropped under it."""
 
 
-def _shapes_and_cut(store: Store, catalog: ViewCatalog) -> tuple[dict[str, Shape], dict[str, Positions]]:
-    """The tables there are and a cut of them. A table that was dropped between the two asks for another try."""
+def _looked_at(
+    store: Store, catalog: ViewCatalog
+) -> tuple[dict[str, Shape], Sequence[GroupState], dict[str, Positions]]:
+    """The tables there are, where the groups are, and a cut; a table that was dropped in between asks for another try.
+
+    In this order: a view that is known has been committed by its group, and what a group has committed is carried out by
+    the cut, so that every table has come to where the group's cut says.
+    """
     for attempt in range(ATTEMPTS):
         shapes = catalog.shapes()
+        groups = store.groups()
         try:
-            return shapes, dict(store.cut([name for name, shape in shapes.items() if shape.spec.kind is Kind.BASE]))
+            base = [name for name, shape in shapes.items() if shape.spec.kind is Kind.BASE]
+            return shapes, groups, dict(store.cut(base))
         except NotFound:
             if attempt == ATTEMPTS - 1:
                 raise
     raise AssertionError("the last attempt returns or raises")
 
 
-def _cuts_of_one_reader(groups: Sequence[GroupState], tables: Iterable[str]) -> dict[str, Positions]:
-    """Where a group is in the tables that it alone reads."""
+def _cuts_of_readers(groups: Sequence[GroupState], cut: Mapping[str, Positions]) -> dict[str, Positions]:
+    """Where a group is in the tables that it alone reads, or that it guards."""
     found: dict[str, Positions] = {}
-    for name in tables:
-        cuts = [state.committed.cut[name] for state in groups if name in state.committed.cut]
-        if len(cuts) == 1:
-            found[name] = cuts[0]
+    for name, newest in cut.items():
+        readers = [state for state in groups if len(state.committed.cut.get(name, ())) == len(newest)]
+        guards = [state for state in readers if state.guards]
+        if guards or len(readers) == 1:
+            found[name] = (guards or readers)[0].committed.cut[name]
     return found
 
 
@@ -42,15 +51,15 @@ class Snapshot:
     """The database as it was when the snapshot was taken.
 
     Views are at their group's committed epoch. Tables that a group reads are at that epoch's cut, so that a view and its
-    tables agree; where several groups read a table, and for tables that none reads, it is as it was at that moment.
+    tables agree. A table that several groups read is where the immediate views are that guard it, or else as it was at that
+    moment, like tables that none reads.
     It keeps nothing alive: if the logs are trimmed past its point, its reads end in `SnapshotTooOld`, never in other rows.
     """
 
     def __init__(self, store: Store, catalog: ViewCatalog) -> None:
         self._store = store
-        self._shapes, self._cut = _shapes_and_cut(store, catalog)
-        groups = store.groups()
-        self._cut |= _cuts_of_one_reader(groups, self._cut)
+        self._shapes, groups, self._cut = _looked_at(store, catalog)
+        self._cut |= _cuts_of_readers(groups, self._cut)
         self._epochs = {state.name: state.committed.epoch for state in groups}
 
     def table(self, name: str) -> TableAt:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from viewkeeper import rows
 from viewkeeper.errors import InputError, NotFound
+from viewkeeper.service.immediate import Writer
 from viewkeeper.store.contract import Action, Expectation, Mutation, Positions, Row, Store, TableSpec
 
 
@@ -81,6 +82,10 @@ class TableAt:
 class Table(TableAt):
     """A table to read and to write. Each call is one transaction: all of its rows, or none."""
 
+    def __init__(self, store: Store, spec: TableSpec, writer: Writer) -> None:
+        super().__init__(store, spec)
+        self._writer = writer
+
     def put(self, given: Any) -> None:
         """Write whole rows, new or in place of those with the same key: a dict, a list of dicts, an Arrow or pandas table."""
         self._write(Action.PUT, rows.rows_table(self._spec, given))
@@ -88,7 +93,7 @@ class Table(TableAt):
     def update(self, given: Any) -> None:
         """Change some columns of rows that are there. `NotFound`, and nothing changed, if one of them is not."""
         tables = rows.update_tables(self._spec, given)
-        self._store.write([Mutation(self.name, Action.UPDATE, table) for table in tables])
+        self._writer.write([Mutation(self.name, Action.UPDATE, table) for table in tables])
 
     def delete(self, keys: Any) -> None:
         """Remove rows: a key, a list of keys, or a table of keys. Keys that are not there are no error."""
@@ -100,11 +105,11 @@ class Table(TableAt):
         True if it was put; False, and nothing written, if the table says otherwise.
         """
         put = rows.rows_table(self._spec, row)
-        return self._store.write([Mutation(self.name, Action.PUT, put)], [expectation(self._spec, put, expected)])
+        return self._writer.write([Mutation(self.name, Action.PUT, put)], [expectation(self._spec, put, expected)])
 
     def _write(self, action: Action, table: pa.Table) -> None:
         if table.num_rows:
-            self._store.write([Mutation(self.name, action, table)])
+            self._writer.write([Mutation(self.name, action, table)])
 
 
 def expectation(spec: TableSpec, put: pa.Table, expected: Mapping[str, Any] | None) -> Expectation:

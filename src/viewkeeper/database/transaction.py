@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from viewkeeper import rows
 from viewkeeper.errors import Conflict, InputError, NotFound
+from viewkeeper.service.immediate import Writer
 from viewkeeper.store.contract import Action, Expectation, Kind, Mutation, Row, Store, TableSpec
 from viewkeeper.store.encoding import to_python
 
@@ -153,8 +154,9 @@ class TransactionTable:
 class Transaction:
     """See the module. Made by `Database.transaction`, used in a `with` block; an error inside it drops everything."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, writer: Writer) -> None:
         self._store = store
+        self._writer = writer
         self._tables: dict[str, Collected] = {}
         self._open = False
 
@@ -181,7 +183,7 @@ class Transaction:
         tables = self._tables.values()
         mutations = [mutation for collected in tables for mutation in collected.mutations()]
         expected = [expectation for collected in tables for expectation in collected.expectations()]
-        if not self._store.write(mutations, expected):
+        if not self._writer.write(mutations, expected):
             names = ", ".join(f'"{collected.spec.name}"' for collected in tables if collected.reads)
             raise Conflict(
                 f"another writer changed rows of {names} that this transaction had read", hint="run it again"

@@ -12,11 +12,8 @@ import pyarrow.compute as pc
 
 from viewkeeper import names, rows
 from viewkeeper.database.table import TableAt
-from viewkeeper.engine.oracle import expanded
-from viewkeeper.engine.spark import Spark
 from viewkeeper.maintain.delta.rows import consolidate
 from viewkeeper.maintain.plan import Shape
-from viewkeeper.sql.queries import quoted
 from viewkeeper.store.changes import rows_after, rows_before
 from viewkeeper.store.contract import Positions, Row, Store
 
@@ -24,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from viewkeeper.engine.reports import ViewReport
+    from viewkeeper.engine.spark import Spark
 
 EPOCH = "epoch"
 WEIGHT = "weight"
@@ -41,6 +39,12 @@ class ViewStatus:
     waiting: int
     last: ViewReport | None
     failure: str | None
+    rows: int
+    """As many as `scan` gives."""
+    lag: float
+    """Seconds that the oldest of the waiting changes has waited; 0 if none waits."""
+    refreshed: float | None
+    """When the last epoch was done, in seconds since 1970."""
 
 
 class ViewAt(TableAt):
@@ -78,6 +82,8 @@ class ViewAt(TableAt):
         if not self._shape.counted:
             return super().scan(start, stop, prefix=prefix, limit=limit, columns=wanted)
         found = super().scan(start, stop, prefix=prefix, limit=limit, columns=[*wanted, names.COUNT])
+        from viewkeeper.engine.oracle import expanded
+
         table = expanded(found, wanted)
         return table if limit is None else table.slice(0, limit)
 
@@ -124,7 +130,7 @@ class View(ViewAt):
 
     def dataframe(self) -> DataFrame:
         """The view's committed rows as a Spark DataFrame."""
-        return self._spark.frame(f"SELECT * FROM {quoted(self.name)}", {self.name: self.scan()})
+        return self._spark.frame(f"SELECT * FROM {names.quoted(self.name)}", {self.name: self.scan()})
 
     def status(self) -> ViewStatus:
         """Where the view is, what its last refresh did, what waits, and why it stopped if it did."""

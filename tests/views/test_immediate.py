@@ -1,0 +1,195 @@
+"""Immediate views: a write returns when they have it too, or it has not happened."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import viewkeeper as vk
+from viewkeeper.errors import Conflict, NotFound, NotMaintainable, QueryFailed
+from viewkeeper.rows import rows_table
+from viewkeeper.store.contract import Action, Mutation, Outcome, Request
+
+VIEWS = {
+    "sums": "SELECT x, SUM(y) AS s FROM t GROUP BY x",
+    "joined": "SELECT t.k, u.z FROM t LEFT JOIN u ON t.x = u.x",
+    "least": "SELECT x, MIN(y) AS m FROM t GROUP BY x",
+    "total": "SELECT SUM(s) AS total FROM sums",
+    "quotients": "SELECT k, 100 DIV y AS q FROM t",
+    "ranked": "SELECT k, rank() OVER (ORDER BY y) AS r FROM t",
+}
+
+
+@pytest.fixture
+def live(db: vk.Database) -> vk.Database:
+    db.execute("CREATE TABLE t (k INT PRIMARY KEY, x STRING, y INT)")
+    db.execute("CREATE TABLE u (x STRING PRIMARY KEY, z INT)")
+    db.table("t").put([{"k": 1, "x": "a", "y": 1}, {"k": 2, "x": "b", "y": 2}])
+    db.table("u").put([{"x": "a", "z": 1}])
+    for name, query in VIEWS.items():
+        db.execute(f"CREATE MATERIALIZED VIEW {name} REFRESH IMMEDIATE AS {query}")
+    return db
+
+
+def _equal(db: vk.Database) -> bool:
+    """Every view is the oracle at the cut where its group is, and no change waits."""
+    assert [status.waiting for status in db.status() if status.group == "immediate"] == [0] * len(VIEWS)
+    return all(db.verify(view.name).equal for view in db.views())
+
+
+def test_every_kind_of_write_is_in_the_views_when_it_returns(live: vk.Database) -> None:
+    live.table("t").put({"k": 3, "x": "a", "y": 5})
+    assert live.view("sums").get("a") == {"x": "a", "s": 6}
+    assert live.view("total").scan().to_pylist() == [{"total": 8}]
+    live.table("t").update({"k": 3, "x": "b"})
+    assert live.view("sums").get("a") == {"x": "a", "s": 1}
+    live.table("t").delete([1, 3])
+    assert live.view("sums").get("a") is None
+    assert live.table("t").put_if({"k": 9, "x": "c", "y": 4}, expected=None)
+    assert not live.table("t").put_if({"k": 9, "x": "c", "y": 5}, expected=None)
+    with live.transaction() as tx:
+        tx.table("t").put({"k": 4, "x": "c", "y": 2})
+        tx.table("u").put({"x": "c", "z": 7})
+        tx.table("u").delete("a")
+    assert {row["k"]: row["z"] for row in live.view("joined").scan().to_pylist()} == {2: None, 4: 7, 9: 7}
+    assert _equal(live)
+
+
+def test_a_failing_expression_stops_the_write_and_not_the_view(live: vk.Database) -> None:
+    before = live.view("sums").scan()
+    with pytest.raises(QueryFailed, match="DIVIDE_BY_ZERO"):
+        live.table("t").put([{"k": 5, "x": "a", "y": 3}, {"k": 6, "x": "a", "y": 0}])
+    assert live.table("t").get(5) is None
+    assert live.view("sums").scan() == before
+    assert [status.failure for status in live.status()] == [None] * len(VIEWS)
+    live.table("t").put({"k": 5, "x": "a", "y": 3})
+    assert _equal(live)
+
+
+def test_a_conflict_and_a_missing_row_are_told_and_change_nothing(live: vk.Database) -> None:
+    with pytest.raises(NotFound, match="no row"):
+        live.table("t").update({"k": 77, "y": 1})
+    with pytest.raises(Conflict, match="another writer changed rows"):
+        _overtaken(live)
+    assert live.table("t").get(8) is None
+    assert live.view("sums").get("a") == {"x": "a", "s": 9}
+    assert _equal(live)
+
+
+def _overtaken(live: vk.Database) -> None:
+    with live.transaction() as tx:
+        assert tx.table("t").get(1) is not None
+        live.table("t").put({"k": 1, "x": "a", "y": 9})
+        tx.table("t").put({"k": 8, "x": "z", "y": 1})
+
+
+def test_tables_without_immediate_views_are_written_as_ever(live: vk.Database) -> None:
+    live.execute("CREATE TABLE other (k INT PRIMARY KEY)")
+    epoch = live.view("sums").status().epoch
+    live.table("other").put({"k": 1})
+    assert live.view("sums").status().epoch == epoch
+    with live.transaction() as tx:
+        tx.table("other").put({"k": 2})
+        tx.table("t").put({"k": 2, "x": "a", "y": 2})
+    assert live.table("other").scan().num_rows == 2
+    assert live.view("sums").get("a") == {"x": "a", "s": 3}
+
+
+def test_of_transactions_of_many_threads_a_bad_one_fails_alone(live: vk.Database) -> None:
+    gate = threading.Barrier(8)
+
+    def write(number: int) -> str:
+        gate.wait()
+        try:
+            with live.transaction() as tx:
+                tx.table("t").put({"k": 100 + number, "x": "m", "y": 0 if number == 3 else 1})
+        except QueryFailed:
+            return "failed"
+        return "done"
+
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(write, range(8)))
+    assert outcomes == ["failed" if number == 3 else "done" for number in range(8)]
+    assert live.view("sums").get("m") == {"x": "m", "s": 7}
+    assert _equal(live)
+
+
+def test_transactions_that_wait_share_the_next_epoch(live: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one's epoch is held until the others have come."""
+    writer = live._writer
+    together = writer.together
+    sizes: list[int] = []
+
+    def held(requests: Sequence[Request]) -> Sequence[Outcome]:
+        deadline = time.monotonic() + 60
+        while not sizes and len(writer._waiting) < 7 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        sizes.append(len(requests))
+        return together(requests)
+
+    monkeypatch.setattr(writer, "together", held)
+    before = live.view("sums").status().epoch
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: live.table("t").put({"k": 100 + number, "x": "m", "y": 1}), range(8)))
+    assert sizes == [1, 7]
+    assert live.view("sums").status().epoch == before + 2
+    assert live.view("sums").get("m") == {"x": "m", "s": 8}
+
+
+def test_other_groups_stand_on_immediate_views_and_not_the_other_way_round(live: vk.Database) -> None:
+    top = live.create_view("top", "SELECT COUNT(*) AS n FROM sums JOIN u ON sums.x = u.x", refresh="on demand")
+    live.table("t").put({"k": 3, "x": "q", "y": 1})
+    live.table("u").put({"x": "q", "z": 1})
+    live.refresh()
+    assert top.scan().to_pylist() == [{"n": 2}]
+    assert _equal(live)
+    with pytest.raises(NotMaintainable, match='cannot be immediate: it would stand on "top"'):
+        live.create_view("above", "SELECT n + 1 AS m FROM top", refresh="immediate")
+
+
+def test_when_the_last_immediate_view_goes_the_tables_are_plain_again(db: vk.Database) -> None:
+    db.execute("CREATE TABLE t (k INT PRIMARY KEY, x STRING, y INT)")
+    db.create_view("sums", VIEWS["sums"], refresh="immediate")
+    db.table("t").put({"k": 1, "x": "a", "y": 1})
+    assert db.view("sums").get("a") == {"x": "a", "s": 1}
+    db.drop("sums")
+    db.table("t").put({"k": 2, "x": "a", "y": 1})
+    db.create_view("sums", VIEWS["sums"], refresh="immediate")
+    assert db.view("sums").get("a") == {"x": "a", "s": 2}
+
+
+@pytest.fixture
+def second(tmp_path: Path, spark: SparkSession) -> Iterator[vk.Database]:
+    """The same folder as another process has it."""
+    with vk.open(tmp_path / "db.vk", spark=spark, durability="off") as other:
+        yield other
+
+
+def test_a_writer_that_was_under_way_when_the_view_was_made_is_in_it(
+    db: vk.Database, second: vk.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It found no guard, and commits between the view's cut and its first reader."""
+    db.execute("CREATE TABLE t (k INT PRIMARY KEY, x STRING, y INT)")
+    catch_up = db._together.catch_up
+
+    def first_another_write() -> None:
+        writer = threading.Thread(target=lambda: second._store.write(_put(second, 5)))
+        monkeypatch.setattr(second._store._files.catalog, "guarded", dict)  # type: ignore[attr-defined]
+        writer.start()
+        writer.join()
+        catch_up()
+
+    monkeypatch.setattr(type(db._together), "catch_up", lambda _: first_another_write())
+    db.create_view("sums", VIEWS["sums"], refresh="immediate")
+    assert db.view("sums").scan().to_pylist() == [{"x": "late", "s": 5}]
+
+
+def _put(db: vk.Database, y: int) -> list[Mutation]:
+
+    return [Mutation("t", Action.PUT, rows_table(db._store.table("t"), {"k": 1, "x": "late", "y": y}))]
