@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import viewkeeper as vk
-from viewkeeper.demo.quiet import complaints_into
 from viewkeeper.demo.screen import Figures, Screen
 from viewkeeper.demo.shop import VIEWS, load
 from viewkeeper.demo.traffic import Traffic
+from viewkeeper.engine.quiet import quiet_spark
 
 STEPS = 6
 ANY_SHOP = 7
@@ -23,6 +23,7 @@ ANY_SHOP = 7
 NEXT = """
 Try next:
   make demo ARGS="--events 1000000"   an epoch costs the change, not the table
+  .venv/bin/viewkeeper --help         the command line; docs/cli.md
   README.md, docs/tutorial.md         your own tables and views
   docs/limitations.md                 what follows from changes and what does not
   make test                           the tests
@@ -57,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="make demo", description="Views that follow their tables, and the proof of it."
+        prog="viewkeeper demo", description="Views that follow their tables, and the proof of it."
     )
     parser.add_argument("--short", action="store_true", help="fewer events, less time; also with CI=true")
     parser.add_argument("--events", type=_many, help=f"rows to begin with (default {LONG.events:,})")
@@ -82,7 +83,7 @@ def _some(text: str) -> float:
 def _run(folder: Path, size: Size, screen: Screen, *, verbose: bool) -> int:
     os.environ.setdefault("SPARK_LOCAL_DIRS", str(folder / "spark"))
     with vk.open(folder / "shop.vk") as db:
-        with screen.step("starting Spark"), nullcontext() if verbose else complaints_into(folder / "spark.log"):
+        with screen.step("starting Spark"), nullcontext() if verbose else quiet_spark():
             session = db.sql("SELECT 1").sparkSession
         try:
             return _story(db, size, screen)

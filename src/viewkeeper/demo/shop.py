@@ -17,8 +17,11 @@ WATCHED = "books"
 
 PRODUCTS = 2_000
 SHOPS = 40
-QUIET_SHOPS = 4
+QUIET_SHOPS = 7
 """The last shops, which sell nothing at first."""
+
+WAKING_SHOPS = 4
+"""Those of them that make a first sale while the changes stream, one after the other. The others stay quiet."""
 
 TABLES = (
     "CREATE TABLE categories (id INT PRIMARY KEY, name STRING)",

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 import viewkeeper as vk
-from viewkeeper.demo.shop import CATEGORIES, PRODUCTS, QUIET_SHOPS, SHOPS, amounts, new_events
+from viewkeeper.demo.shop import CATEGORIES, PRODUCTS, QUIET_SHOPS, SHOPS, WAKING_SHOPS, amounts, new_events
 
 PAUSE = 0.1
 """Seconds from one transaction to the next."""
@@ -62,7 +62,7 @@ class Traffic:
 
     def _transaction(self) -> None:
         """Inserts, price updates and deletes, all or nothing; now and then a product in another category."""
-        awake = min(QUIET_SHOPS, self._transactions // AWAKE_EVERY)
+        awake = min(WAKING_SHOPS, self._transactions // AWAKE_EVERY)
         remaining = self._oldest + DELETES
         repriced = np.unique(self._rng.integers(remaining, self._next, PRICES))
         with self._db.transaction() as tx:
