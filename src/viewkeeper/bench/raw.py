@@ -12,7 +12,7 @@ from typing import Any
 import adbc_driver_sqlite.dbapi as adbc
 import pyarrow as pa
 
-from bench.data import SCHEMA
+from viewkeeper.bench.data import SCHEMA
 
 UPSERT = "INSERT OR REPLACE INTO t VALUES (?, ?, ?, ?, ?)"
 SELECT = "SELECT id, customer, quantity, price, amount FROM t"

@@ -1,104 +1,22 @@
 """Measuring: warm-up, then repetitions of ours and raw in turn, each of them checked.
 
-Both sides of a pair run one after the other, so that what slows the machine down for a while slows both. The ratio is the
-median of the pairs' ratios. Only `Way.run` is timed. A way that raises, or whose check has something to say, ends its
-comparison as failed: there is no figure for a wrong result.
+Both sides of a pair, and all sides of a round, run one after the other, so that what slows the machine down for a while
+slows all. A ratio is the median of the pairs' ratios. Only `Way.run` is timed. A way that raises, or whose check has
+something to say, ends its comparison as failed: there is no figure for a wrong result.
 """
 
 from __future__ import annotations
 
-import enum
 import gc
 import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-
-class Direction(enum.Enum):
-    """FLOOR: the ratio is our speed as a share of the raw one. CEILING: what is measured must not be more than that."""
-
-    FLOOR = "floor"
-    CEILING = "ceiling"
-
-
-@dataclass(frozen=True)
-class Limit:
-    direction: Direction
-    value: float
-
-    def holds(self, figure: float) -> bool:
-        return figure >= self.value if self.direction is Direction.FLOOR else figure <= self.value
-
-
-def floor(value: float) -> Limit:
-    return Limit(Direction.FLOOR, value)
-
-
-def ceiling(value: float) -> Limit:
-    return Limit(Direction.CEILING, value)
-
-
-class Verdict(enum.Enum):
-    OK = "ok"
-    BELOW = "below floor"
-    ABOVE = "above ceiling"
-    INFORMATION = "for information"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One figure per repetition."""
-
-    repetitions: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.repetitions)
-
-    @property
-    def low(self) -> float:
-        return min(self.repetitions)
-
-    @property
-    def high(self) -> float:
-        return max(self.repetitions)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A line of the report. `ratio` is judged by `limit` if there are two sides, else `ours` is."""
-
-    what: str
-    unit: str = "s"
-    ours: Sample | None = None
-    raw: Sample | None = None
-    ratio: Sample | None = None
-    limit: Limit | None = None
-    problem: str | None = None
-
-    @property
-    def verdict(self) -> Verdict:
-        judged = self.ratio or self.ours
-        if self.problem is not None or judged is None:
-            return Verdict.FAILED
-        if self.limit is None:
-            return Verdict.INFORMATION
-        if self.limit.holds(judged.median):
-            return Verdict.OK
-        return Verdict.BELOW if self.limit.direction is Direction.FLOOR else Verdict.ABOVE
-
-
-@dataclass(frozen=True)
-class Breakdown:
-    """Where the time of something went, part by part, and how much of what was used."""
-
-    what: str
-    seconds: Mapping[str, float]
-    counts: Mapping[str, int]
+import viewkeeper as vk
+from viewkeeper.bench.outcomes import Direction, Limit, Mark, Outcome, Sample
 
 
 def _nothing() -> None:
@@ -130,6 +48,7 @@ class Comparison:
     warmups: int = 1
     calls: int = 1
     p99: Limit | None = None
+    mark: Mark | None = None
 
 
 class Wrong(Exception):
@@ -143,15 +62,15 @@ def compare(comparison: Comparison) -> Iterator[Outcome]:
     except Exception as error:
         yield failed(comparison.what, error)
         return
-    yield paired(comparison.what, _medians(ours), _medians(raw), comparison.limit)
+    yield paired(comparison.what, _medians(ours), _medians(raw), comparison.limit, comparison.mark)
     if comparison.p99 is not None:
         slowest, raw_slowest = (Sample(tuple(percentile(times, 0.99) for times in side)) for side in (ours, raw))
         yield Outcome(f"{comparison.what}, p99", ours=slowest, raw=raw_slowest, limit=comparison.p99)
 
 
-def paired(what: str, ours: Sample, raw: Sample, limit: Limit | None) -> Outcome:
+def paired(what: str, ours: Sample, raw: Sample, limit: Limit | None, mark: Mark | None = None) -> Outcome:
     """The outcome of repetitions that ran in turn."""
-    return Outcome(what, ours=ours, raw=raw, ratio=_ratio(ours, raw, limit), limit=limit)
+    return Outcome(what, ours=ours, raw=raw, ratio=_ratio(ours, raw, limit), limit=limit, mark=mark)
 
 
 def single(what: str, unit: str, measure: Callable[[], float], limit: Limit, repetitions: int = 1) -> Outcome:
@@ -165,6 +84,92 @@ def single(what: str, unit: str, measure: Callable[[], float], limit: Limit, rep
 def failed(what: str, error: Exception) -> Outcome:
     text = str(error) if isinstance(error, Wrong) else f"{type(error).__name__}: {error}"
     return Outcome(what, problem=text)
+
+
+# Many sides
+
+
+Measured = Sample | Exception
+"""The seconds of each repetition, or why there are none."""
+
+
+def in_turn(sides: Mapping[Any, Callable[[], float]], repetitions: int, warmups: int = 1) -> dict[Any, Measured]:
+    """Every side in each round, by whatever tells them apart. A side times itself; one that fails is out."""
+    times: dict[Any, list[float]] = {side: [] for side in sides}
+    problems: dict[Any, Exception] = {}
+    for number in range(warmups + repetitions):
+        for side, run in sides.items():
+            if side in problems:
+                continue
+            gc.collect()
+            try:
+                seconds = run()
+            except Exception as error:
+                problems[side] = error
+            else:
+                times[side] += [seconds] if number >= warmups else []
+    return {side: problems.get(side) or Sample(tuple(times[side])) for side in sides}
+
+
+def compared(
+    what: str, ours: Measured, raw: Measured | None = None, limit: Limit | None = None, mark: Mark | None = None
+) -> Outcome:
+    """The outcome of sides that ran in turn, in seconds."""
+    for side in (ours, raw):
+        if isinstance(side, Exception):
+            return failed(what, side)
+    assert isinstance(ours, Sample)
+    if isinstance(raw, Sample):
+        return paired(what, ours, raw, limit, mark)
+    return Outcome(what, ours=ours, limit=limit, mark=mark)
+
+
+def speed(
+    what: str,
+    count: int,
+    ours: Measured,
+    raw: Measured | None = None,
+    limit: Limit | None = None,
+    mark: Mark | None = None,
+    *,
+    unit: str = "changes/s",
+) -> Outcome:
+    """The same as so many a second: the ratio is of speeds already."""
+    found = compared(what, ours, raw, limit, mark)
+    if found.ours is None:
+        return found
+    slower = None if found.raw is None else found.raw.per_second(count)
+    return replace(found, unit=unit, ours=found.ours.per_second(count), raw=slower)
+
+
+def refreshed(db: vk.Database, view: str) -> float:
+    """Seconds of one epoch of a view's group. `Wrong` if the view did not follow."""
+    started = time.perf_counter()
+    report = db.refresh(view)
+    seconds = time.perf_counter() - started
+    if report.failed or view not in report.views:
+        raise Wrong(report.failed.get(view, f'view "{view}" found nothing to follow'))
+    return seconds
+
+
+def proved(what: str, prove: Callable[[], int]) -> Outcome:
+    """The line that says that views are what their queries say; `prove` gives the rows, or raises `Wrong`."""
+    try:
+        return Outcome(what, "rows", Sample((prove(),)), proof=True)
+    except Exception as error:
+        return replace(failed(what, error), proof=True)
+
+
+def verified(db: vk.Database, views: Sequence[str]) -> int:
+    """Rows of these views, each brought to the newest cut and compared with its oracle."""
+    rows = 0
+    for view in views:
+        db.refresh(view)
+        found = db.verify(view)
+        if not found.equal:
+            raise Wrong(f'view "{view}": {found.missing} rows are missing, {found.extra} too many: {found.examples}')
+        rows += found.rows
+    return rows
 
 
 Times = list[float]

@@ -1,6 +1,6 @@
 """A process of its own that puts the rows of an Arrow file and says how much memory that took beyond them.
 
-`python -m bench.memory ROWS.arrow DATABASE` prints a number of megabytes.
+`python -m viewkeeper.bench.memory ROWS.arrow DATABASE` prints a number of megabytes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 
 import viewkeeper as vk
-from bench.data import DDL
-from bench.runner import Wrong
+from viewkeeper.bench.data import DDL
+from viewkeeper.bench.runner import Wrong
 
 
 def megabytes_of_a_put(rows: pa.Table, folder: Path) -> float:
@@ -24,8 +24,8 @@ def megabytes_of_a_put(rows: pa.Table, folder: Path) -> float:
     path = folder / "rows.arrow"
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
         writer.write_table(rows)
-    command = [sys.executable, "-m", "bench.memory", str(path), str(folder / "memory.vk")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent.parent)
+    command = [sys.executable, "-m", "viewkeeper.bench.memory", str(path), str(folder / "memory.vk")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Wrong((done.stderr.strip().splitlines() or ["the process that was to put the rows failed"])[-1])
     return float(done.stdout)

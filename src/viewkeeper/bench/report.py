@@ -8,17 +8,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
-from bench import machine
-from bench.runner import Breakdown, Direction, Limit, Outcome, Sample, Verdict
-from bench.settings import Settings
+from viewkeeper.bench import machine
+from viewkeeper.bench.outcomes import Breakdown, Direction, Limit, Outcome, Sample, Trace, Verdict
+from viewkeeper.bench.settings import Settings
 
 _STYLES = {
     Verdict.OK: "green",
     Verdict.BELOW: "yellow",
     Verdict.ABOVE: "yellow",
     Verdict.INFORMATION: "dim",
+    Verdict.SKIPPED: "dim",
     Verdict.FAILED: "bold red",
 }
 
@@ -33,6 +35,7 @@ class Report:
     seconds: float
     outcomes: Sequence[Outcome]
     breakdowns: Sequence[Breakdown] = ()
+    traces: Sequence[Trace] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -53,7 +56,7 @@ def table(report: Report) -> Table:
         )
     for outcome in report.outcomes:
         verdict = outcome.verdict
-        shown.add_row(*_cells(outcome), f"[{_STYLES[verdict]}]{verdict.value}[/]")
+        shown.add_row(*map(escape, _cells(outcome)), f"[{_STYLES[verdict]}]{verdict.value}[/]")
     return shown
 
 
@@ -82,8 +85,8 @@ def _milliseconds(seconds: float) -> str:
 
 
 def _cells(outcome: Outcome) -> tuple[str, str, str, str, str]:
-    if outcome.verdict is Verdict.FAILED:
-        return outcome.what, "", "", "", ""
+    if outcome.verdict in (Verdict.FAILED, Verdict.SKIPPED):
+        return f"{outcome.what}: {outcome.skipped}" if outcome.skipped else outcome.what, "", "", "", ""
     return (
         outcome.what,
         _sample(outcome.ours, outcome.unit),
@@ -98,7 +101,7 @@ def _sample(sample: Sample | None, unit: str) -> str:
         return ""
     if len(sample.repetitions) == 1:
         return quantity(sample.median, unit)
-    spread = (sample.high - sample.low) / 2 / sample.median
+    spread = (sample.high - sample.low) / 2 / abs(sample.median) if sample.median else 0.0
     return f"{quantity(sample.median, unit)} ±{spread:.0%}"
 
 
@@ -113,11 +116,13 @@ def _limit(outcome: Outcome) -> str:
 def quantity(value: float, unit: str) -> str:
     """A figure with its unit, times in the unit that suits them.
 
-    >>> quantity(0.00025, "s"), quantity(1.5, "s"), quantity(312.4, "MB")
-    ('250 µs', '1.50 s', '312 MB')
+    >>> quantity(0.00025, "s"), quantity(1.5, "s"), quantity(312.4, "MB"), quantity(1234567.0, "changes/s")
+    ('250 µs', '1.50 s', '312 MB', '1,234,567 changes/s')
+    >>> quantity(0.123456, "of the first")
+    '0.123 of the first'
     """
     if unit != "s":
-        return f"{value:.0f} {unit}"
+        return f"{value:,.0f} {unit}" if abs(value) >= 10 else f"{value:.3g} {unit}"
     if value < 0.001:
         return f"{value * 1e6:.0f} µs"
     return f"{value * 1e3:.3g} ms" if value < 1 else f"{value:.2f} s"
@@ -129,7 +134,7 @@ def quantity(value: float, unit: str) -> str:
 def write(report: Report, folder: Path) -> Path:
     """A short run never replaces the figures of a full one."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{report.name}{'.quick' if report.settings.quick else ''}.json"
+    path = folder / f"{report.name}{'.quick' if report.settings.short else ''}.json"
     path.write_text(json.dumps(as_json(report), indent=2) + "\n", encoding="utf-8")
     return path
 
@@ -140,11 +145,13 @@ def as_json(report: Report) -> dict[str, Any]:
         "started": report.started,
         "seconds": round(report.seconds, 1),
         "quick": report.settings.quick,
+        "scale": report.settings.scale,
         "seed": report.settings.seed,
         "sizes": dict(report.sizes),
         "machine": machine.facts(),
         "results": [_outcome(outcome) for outcome in report.outcomes],
         "breakdowns": [asdict(breakdown) for breakdown in report.breakdowns],
+        "traces": [asdict(trace) for trace in report.traces],
     }
 
 
@@ -158,6 +165,9 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "limit": _bound(outcome.limit),
         "verdict": outcome.verdict.value,
         "problem": outcome.problem,
+        "mark": None if outcome.mark is None else asdict(outcome.mark),
+        "proof": outcome.proof,
+        "skipped": outcome.skipped,
     }
 
 

@@ -1,8 +1,8 @@
 """Views that follow their tables beside Spark that evaluates them anew: what an epoch costs, and a fill, and many changes.
 
-Four views over two tables (`bench.workload`), each in a group of its own, so that each is refreshed and timed alone. At the
-end every view is compared with its query: with the oracle over the small table, and with Spark's own result from Parquet
-over the large one.
+Four views over two tables (`workload`), each in a group of its own, so that each is refreshed and timed alone. At the end
+every view is compared with its query: with the oracle over the small table, and with Spark's own result from Parquet over
+the large one.
 """
 
 from __future__ import annotations
@@ -10,34 +10,22 @@ from __future__ import annotations
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.peak import megabytes_of_a_refresh
-from bench.phases import Jobs, Watch, watched
-from bench.recompute import Recompute
-from bench.runner import (
-    Breakdown,
-    Comparison,
-    Limit,
-    Outcome,
-    Sample,
-    Way,
-    Wrong,
-    ceiling,
-    compare,
-    failed,
-    floor,
-    paired,
-    single,
-)
-from bench.settings import Settings
-from bench.sides import difference
-from bench.workload import QUERIES, Query, Tables
+from viewkeeper.bench.experiment import Experiment, Kind, Plot
+from viewkeeper.bench.outcomes import Breakdown, Finding, Limit, Mark, Outcome, Sample, ceiling, floor
+from viewkeeper.bench.peak import megabytes_of_refreshes
+from viewkeeper.bench.phases import Jobs, Watch, watched
+from viewkeeper.bench.recompute import Recompute
+from viewkeeper.bench.runner import Comparison, Way, Wrong, compare, failed, paired, proved, single, verified
+from viewkeeper.bench.settings import Settings
+from viewkeeper.bench.sides import difference
+from viewkeeper.bench.workload import QUERIES, Query, Tables
 from viewkeeper.engine.spark import Spark
 
 EPOCH = 1_000
@@ -72,22 +60,21 @@ class Sizes:
             )
         )
         epoch = min(EPOCH, small // 20)
-        pairs = 2 if settings.quick else 15
-        return cls(small, large, partners, changes, epoch, settings.repetitions, pairs, settings.bulk_repetitions)
+        repetitions, pairs, bulk = (2, 2, 1) if settings.quick else (3, 7, 2)
+        return cls(small, large, partners, changes, epoch, repetitions, pairs, bulk)
 
     def by_name(self) -> dict[str, int]:
         return asdict(self)
 
 
-def measure(settings: Settings) -> Iterator[Outcome | Breakdown]:
+def measure(settings: Settings) -> Iterator[Finding]:
+    """The large tables are left to others, with their views; the small ones grow by much and are not."""
     sizes = Sizes.of(settings)
     base = Spark().session()
-    exported = settings.folder / "large"
     small = Tables(settings.folder / "small.vk", sizes.small_rows, sizes.partners, settings.seed)
-    large = Tables(settings.folder / "large.vk", sizes.large_rows, sizes.partners, settings.seed + 1)
-    with closing(small), closing(large), watched() as watch:
-        large.export(exported)
-        by_hand = Recompute(base, exported)
+    large = settings.shared.tables(sizes.large_rows, sizes.partners)
+    with closing(small), watched() as watch:
+        by_hand = Recompute(base, settings.shared.exported(large))
         run = Run(settings.folder, sizes, small, large, by_hand, watch, Jobs(base.sparkContext))
         yield from run.fills()
         yield from run.epochs()
@@ -146,7 +133,8 @@ class Run:
                 self.fill(self.small, query, "fill, small")
                 self.by_hand.run(query)
                 ours = self.fill(self.large, query, f"fill, {self.large.size:,} rows")
-                yield paired(what, Sample((ours,)), Sample((_seconds_of(self.by_hand, query),)), FILL[query.name])
+                raw = Sample((_seconds_of(self.by_hand, query),))
+                yield paired(what, Sample((ours,)), raw, FILL[query.name], _bar(query, "filling it", plot="fill"))
             except Exception as error:
                 yield failed(what, error)
 
@@ -157,15 +145,18 @@ class Run:
         for query in QUERIES:
             raw = Way(lambda _, query=query: self.by_hand.run(query), _nothing_wrong)  # type: ignore[misc]
             what = f"{query.name}, {count} at {self.sizes.large_rows:,} rows (raw: recompute)"
-            yield from self._epoch(what, query, raw, FASTER_THAN_RECOMPUTE[query.name], self.sizes.repetitions)
+            mark = _bar(query, f"following {count}")
+            yield from self._epoch(what, query, raw, FASTER_THAN_RECOMPUTE[query.name], self.sizes.repetitions, mark)
             what = f"{query.name}, {count} at {self.sizes.large_rows:,} rows (raw: at {self.sizes.small_rows:,})"
             small = self._way(self.small, query, f"{count}, small")
             yield from self._epoch(what, query, small, SLOWER_WITH_MORE_ROWS, self.sizes.pairs)
 
-    def _epoch(self, what: str, query: Query, raw: Way, limit: Limit, repetitions: int) -> Iterator[Outcome]:
-        """The first epochs are warm-ups: they also follow what the other views have seen meanwhile."""
+    def _epoch(
+        self, what: str, query: Query, raw: Way, limit: Limit, repetitions: int, mark: Mark | None = None
+    ) -> Iterator[Outcome]:
+        """The first epoch is a warm-up: it also follows what the other views have seen meanwhile."""
         ours = self._way(self.large, query, f"{self.sizes.epoch_changes:,} changes")
-        yield from compare(Comparison(what, ours, raw, limit, repetitions, warmups=2))
+        yield from compare(Comparison(what, ours, raw, limit, repetitions, warmups=1, mark=mark))
 
     def _way(self, tables: Tables, query: Query, what: str) -> Way:
         return Way(
@@ -205,11 +196,11 @@ class Run:
     # Memory
 
     def memory(self) -> Iterator[Outcome]:
-        """The changes that `throughput` made last and nobody followed."""
+        """The changes that `throughput` made last and nobody followed, by all views one after the other: no view takes more."""
         self.small.close()
-        for query in QUERIES:
-            what = f"{query.name}, memory of all processes at {self.sizes.changes:,} changes"
-            yield single(what, "MB", partial(megabytes_of_a_refresh, self.small.folder, query.name), MEGABYTES)
+        what = f"memory of all processes at {self.sizes.changes:,} changes, four views in turn"
+        names = [query.name for query in QUERIES]
+        yield single(what, "MB", partial(megabytes_of_refreshes, self.small.folder, names), MEGABYTES)
         self.small.open()
 
     # Proof
@@ -220,17 +211,11 @@ class Run:
         self.large.export(self.folder / "after")
         truth = Recompute(self.by_hand.session, self.folder / "after")
         for query in QUERIES:
-            yield _proved(f"{query.name}, rows verified at {self.small.size:,} rows", partial(self._oracle, query))
-            yield _proved(
-                f"{query.name}, rows verified at {self.large.size:,} rows", partial(self._truth, truth, query)
+            small, large = (
+                f"{query.name}, rows verified at {tables.size:,} rows" for tables in (self.small, self.large)
             )
-
-    def _oracle(self, query: Query) -> int:
-        self.small.db.refresh(query.name)
-        found = self.small.db.verify(query.name)
-        if not found.equal:
-            raise Wrong(f"{found.missing} rows are missing and {found.extra} are too many: {found.examples}")
-        return found.rows
+            yield proved(small, partial(verified, self.small.db, [query.name]))
+            yield proved(large, partial(self._truth, truth, query))
 
     def _truth(self, truth: Recompute, query: Query) -> int:
         truth.run(query)
@@ -246,17 +231,14 @@ class Run:
     def breakdowns(self) -> Iterator[Breakdown]:
         for what, seen in self._seen.items():
             if not what.endswith(("small", "catching up")):
-                yield _median(what, seen)
+                yield median_of(what, seen)
 
 
-def _proved(what: str, prove: Callable[[], int]) -> Outcome:
-    try:
-        return Outcome(what, "rows", Sample((prove(),)))
-    except Exception as error:
-        return failed(what, error)
+def _bar(query: Query, series: str, plot: str = "") -> Mark:
+    return Mark(series, f"{query.name}: {query.title}", raw="Spark evaluates it anew", plot=plot)
 
 
-def _median(what: str, seen: Sequence[Breakdown]) -> Breakdown:
+def median_of(what: str, seen: Sequence[Breakdown]) -> Breakdown:
     """Step by step, so that the steps of an unlucky epoch do not count as a whole."""
     last = seen[-1]
     return Breakdown(
@@ -277,3 +259,24 @@ def _nothing_wrong(answers: Sequence[Any]) -> str | None:
 
 def _discard(value: Any) -> None:
     return None
+
+
+EXPERIMENT = Experiment(
+    name="views",
+    title="Four views beside their recomputation",
+    source="the four views of the project's own floors",
+    seen="",
+    limits=(
+        "Applying is the largest part of a small epoch of the first three views, and no Spark job is run for "
+        "them: what they need is joined and folded in Arrow. The fourth groups by an expression, which Spark "
+        "evaluates, and that one statement takes longer than anything else in it. A fill and a large epoch are "
+        "spent in Spark tasks that write to SQLite: a join writes a row for each row of R, and MIN and MAX keep "
+        "an index of all values. Spark's recomputation writes Parquet, which has no keys."
+    ),
+    measure=measure,
+    sizes=lambda settings: Sizes.of(settings).by_name(),
+    plots=(
+        Plot("How long until a view over a large table is true again?", "", "seconds (log)", Kind.BARS, log_y=True),
+        Plot("What does the first fill cost?", "", "seconds", Kind.BARS, name="fill"),
+    ),
+)

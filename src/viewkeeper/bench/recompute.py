@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from bench.workload import Query
+from viewkeeper.bench.workload import Query
 
 SETTINGS = {
     "spark.sql.adaptive.enabled": "true",

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 import viewkeeper as vk
-from bench.data import DDL, SCHEMA, Editions
-from bench.raw import Raw
 from viewkeeper import names
+from viewkeeper.bench.data import DDL, SCHEMA, Editions
+from viewkeeper.bench.raw import Raw
 from viewkeeper.store.contract import Kind, TableSpec
 from viewkeeper.store.embedded import EmbeddedStore
 from viewkeeper.store.regions import regions_of

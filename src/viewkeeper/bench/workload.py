@@ -1,7 +1,7 @@
 """Two tables that are joined, four views over them, and the changes that views have to follow.
 
-R grows: of its changes 60 % are new rows, 15 % move to another x, 15 % get another y, 10 % are deleted. Each key changes at
-most once in a batch.
+R grows unless told otherwise: of its changes 60 % are new rows, 15 % move to another x, 15 % get another y, 10 % are
+deleted. Each key changes at most once in a batch.
 """
 
 from __future__ import annotations
@@ -35,19 +35,33 @@ class Query:
     sql: str
     refresh: str
     key: str
+    title: str
 
 
 QUERIES = (
-    Query("v1", "SELECT x, SUM(y) AS s, COUNT(*) AS n FROM r GROUP BY x", "every 101 seconds", "x"),
-    Query("v2", "SELECT x, MIN(y) AS lo, MAX(y) AS hi FROM r GROUP BY x", "every 102 seconds", "x"),
-    Query("v3", "SELECT r.k, r.x, r.y, s.z FROM r JOIN s ON r.x = s.x", "every 103 seconds", "k"),
+    Query("v1", "SELECT x, SUM(y) AS s, COUNT(*) AS n FROM r GROUP BY x", "every 101 seconds", "x", "sum"),
+    Query("v2", "SELECT x, MIN(y) AS lo, MAX(y) AS hi FROM r GROUP BY x", "every 102 seconds", "x", "min, max"),
+    Query("v3", "SELECT r.k, r.x, r.y, s.z FROM r JOIN s ON r.x = s.x", "every 103 seconds", "k", "join"),
     Query(
         "v4",
         "SELECT s.z % 1000 AS g, SUM(r.y) AS t FROM r JOIN s ON r.x = s.x GROUP BY s.z % 1000",
         "every 104 seconds",
         "g",
+        "join, sum",
     ),
 )
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Changes in percent by kind: new rows, rows that move to another x, rows that get another y; the rest are deleted."""
+
+    new: int = 0
+    moved: int = 0
+    updated: int = 0
+
+
+GROWING = Mix(60, 15, 15)
 
 
 class Tables:
@@ -82,9 +96,9 @@ class Tables:
         for name in ("r", "s"):
             pq.write_table(self.db.table(name).scan(), folder / f"{name}.parquet", row_group_size=CHUNK)
 
-    def change(self, count: int) -> pa.Table:
-        """So many changes, in three transactions; what they were, a row each."""
-        new, moved, updated = count * 6 // 10, count * 3 // 20, count * 3 // 20
+    def change(self, count: int, mix: Mix = GROWING) -> pa.Table:
+        """So many changes, in up to three transactions; what they were, a row each."""
+        new, moved, updated = (count * share // 100 for share in (mix.new, mix.moved, mix.updated))
         deleted = count - new - moved - updated
         places = self._rng.choice(len(self._keys), moved + updated + deleted, replace=False)
         old = self._keys[places]
@@ -92,9 +106,9 @@ class Tables:
         other = pa.table({"k": old[moved : moved + updated], "y": self._values(updated)})
         gone = pa.table({"k": old[moved + updated :]})
         table = self.db.table("r")
-        table.put(put)
-        table.update(other)
-        table.delete(gone)
+        for write, rows in ((table.put, put), (table.update, other), (table.delete, gone)):
+            if rows.num_rows:
+                write(rows)
         self._keys = np.append(
             np.delete(self._keys, places[moved + updated :]), np.arange(self._next, self._next + new)
         )

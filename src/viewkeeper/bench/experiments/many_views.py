@@ -1,0 +1,139 @@
+"""Number of views over one table, 1 to 100: what one more view costs.
+
+After figure 13 of "Dynamic Scalable View Maintenance in KV-stores": throughput fell at once from one count view to two, and
+ever less from there on, since the views share their auxiliary table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import viewkeeper as vk
+from viewkeeper.bench.experiment import Experiment, Plot
+from viewkeeper.bench.outcomes import Finding, Limit, Mark, Outcome, Sample, ceiling
+from viewkeeper.bench.runner import Measured, Wrong, compared, failed, in_turn, proved, refreshed, verified
+from viewkeeper.bench.settings import Settings
+
+COLUMNS = 10
+"""Group columns x0, x1 ... and as many value columns: a hundred different sums."""
+
+STEPS = (1, 2, 10, 100)
+QUICK = (1, 2, 5, 10)
+LIMIT = ceiling(0.15)
+
+
+def sizes(settings: Settings) -> dict[str, int]:
+    return {
+        "rows": settings.size(100_000, 2_000),
+        "groups": 1_000,
+        "operations": settings.size(200_000, 1_000),
+        "views": (QUICK if settings.quick else STEPS)[-1],
+        "repetitions": 2,
+    }
+
+
+def measure(settings: Settings) -> Iterator[Finding]:
+    """Beside the table with more and more views, one like it that keeps a single view."""
+    size = sizes(settings)
+    steps = QUICK if settings.quick else STEPS
+    single = Wide(settings.folder / "single.vk", size, settings.seed)
+    wide = Wide(settings.folder / "wide.vk", size, settings.seed)
+    with closing(single), closing(wide):
+        single.have(1)
+        for count in steps:
+            wide.have(count)
+            found = in_turn({"all": wide.epoch, "one": single.epoch}, size["repetitions"])
+            mark = Mark("one epoch of all views", count)
+            yield compared(f"{count} views (raw: 1)", found["all"], found["one"], mark=mark)
+            if count > 1:
+                yield _added(count, found["all"], found["one"], LIMIT if count == steps[-1] else None)
+        yield proved("rows verified", partial(verified, wide.db, wide.views))
+        yield proved("rows of the single view verified", partial(verified, single.db, single.views))
+
+
+def _added(count: int, many: Measured, one: Measured, limit: Limit | None) -> Outcome:
+    """What each further view costs, as a share of the first."""
+    what = f"an added view, of {count}"
+    if isinstance(many, Exception) or isinstance(one, Exception):
+        return failed(what, Wrong("one of the two has no figure"))
+    pairs = zip(many.repetitions, one.repetitions, strict=True)
+    share = Sample(tuple((all_ - first) / (count - 1) / first for all_, first in pairs))
+    mark = Mark("each further view", count, plot="added")
+    return Outcome(what, "of the first", share, limit=limit, mark=mark)
+
+
+class Wide:
+    """A table of many columns, and views that each sum one of them by another. All in one group: one epoch for all."""
+
+    def __init__(self, folder: Path, size: dict[str, int], seed: int) -> None:
+        self.db = vk.open(folder)
+        self.views: list[str] = []
+        self._size = size
+        self._rng = np.random.default_rng(seed)
+        groups = ", ".join(f"x{number} STRING" for number in range(COLUMNS))
+        values = ", ".join(f"y{number} BIGINT" for number in range(COLUMNS))
+        self.db.create_table("r", f"k BIGINT, {groups}, {values}", primary_key="k")
+        self._names = pa.array([f"group {number}" for number in range(size["groups"])])
+        self._put(np.arange(size["rows"]))
+
+    def have(self, count: int) -> None:
+        for number in range(len(self.views), count):
+            x, y = number % COLUMNS, number // COLUMNS
+            self.db.create_view(f"v{number}", f"SELECT x{x}, SUM(y{y}) AS s FROM r GROUP BY x{x}")
+            self.views.append(f"v{number}")
+
+    def epoch(self) -> float:
+        """Each row is changed as often, in puts of all rows or of some: what happens to a row in between nobody sees."""
+        left = self._size["operations"]
+        while left > 0:
+            count = min(left, self._size["rows"])
+            self._put(np.sort(self._rng.choice(self._size["rows"], count, replace=False)))
+            left -= count
+        return refreshed(self.db, "v0")
+
+    def _put(self, keys: Any) -> None:
+        def groups() -> pa.Array:
+            return self._names.take(pa.array(self._rng.integers(0, len(self._names), len(keys))))
+
+        columns: dict[str, Any] = {"k": keys}
+        columns |= {f"x{number}": groups() for number in range(COLUMNS)}
+        columns |= {f"y{number}": self._rng.integers(0, 1_000_000, len(keys)) for number in range(COLUMNS)}
+        self.db.table("r").put(pa.table(columns))
+
+    def close(self) -> None:
+        self.db.close()
+
+
+EXPERIMENT = Experiment(
+    name="many_views",
+    title="Number of views over one table",
+    source="KV-stores paper, figure 13",
+    seen=(
+        "On 40 nodes throughput leapt down from one count view to two, and less and less with more: the auxiliary table is "
+        "maintained once. The lag grew with the number of views."
+    ),
+    limits=(
+        "By construction the log is read and netted once for all views of a group, also in Spark's tasks, of which all "
+        "views share one job. What each view adds is its own folding, probing and writing, and a durable commit for each "
+        "of its regions: about as much for an epoch of a few changes, which therefore weighs more beside a first view that "
+        "is cheap."
+    ),
+    measure=measure,
+    sizes=sizes,
+    plots=(
+        Plot("How long is an epoch of many views?", "views over one table", "seconds"),
+        Plot(
+            "What does one more view cost, beside the first?",
+            "views over one table",
+            "share of the first view's time",
+            name="added",
+        ),
+    ),
+)

@@ -1,0 +1,177 @@
+"""The page of figures: `python -m viewkeeper.bench.page [RESULTS [PAGE]]` writes it from the results of the last runs.
+
+Every number on it is read from a result file, and the prose comes from the experiments, so the page says nothing that was not
+measured. A test writes it again and compares.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from viewkeeper.bench.__main__ import RESULTS
+from viewkeeper.bench.experiment import Experiment
+from viewkeeper.bench.plots import file_stem
+from viewkeeper.bench.registry import EXPERIMENTS
+from viewkeeper.bench.report import quantity
+
+PAGE = Path("docs") / "performance.md"
+
+INTRODUCTION = """\
+# Performance
+
+This page is written by `python -m viewkeeper.bench.page` from the files in `bench/results`, which hold every repetition.
+`make bench` measures all of it again on the machine where it runs; `viewkeeper bench NAME` one experiment.
+
+A figure is the median of repetitions after a warm-up, ± half the distance between the least and the greatest of them. What is
+compared ran in turn on the same machine, and the ratio is the median of the pairs' ratios: our speed as a share of the
+other's, or, where it is limited from above, our time as a multiple of the other's. After each experiment every view was
+compared with its query evaluated from scratch; where one had differed, there would be no figures.
+"""
+
+
+def main(results: Path = RESULTS, page: Path = PAGE) -> None:
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(text(results, page.parent), encoding="utf-8")
+
+
+def text(results: Path, beside: Path) -> str:
+    """The page, as it lies in the folder `beside`."""
+    written = {name: _read(results / f"{name}.json") for name in EXPERIMENTS if (results / f"{name}.json").exists()}
+    parts = [INTRODUCTION]
+    if written:
+        parts += [
+            *_contents(written),
+            *(part for name, one in written.items() for part in _section(name, one, results, beside)),
+        ]
+    else:
+        parts.append("No run has left its results yet.\n")
+    return "\n".join(parts)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _contents(written: Mapping[str, Any]) -> Iterator[str]:
+    yield "| experiment | lines | within limits | missed | failed | seconds |"
+    yield "|---|---|---|---|---|---|"
+    for name, one in written.items():
+        verdicts = [result["verdict"] for result in one["results"]]
+        missed = verdicts.count("below floor") + verdicts.count("above ceiling")
+        title = EXPERIMENTS[name].title
+        figures = f"{len(verdicts)} | {verdicts.count('ok')} | {missed} | {verdicts.count('failed')}"
+        yield f"| [{title}](#{_anchor(title)}) | {figures} | {one['seconds']:.0f} |"
+    yield ""
+
+
+def _anchor(title: str) -> str:
+    """
+    >>> _anchor("Synchronous against asynchronous, and refresh intervals")
+    'synchronous-against-asynchronous-and-refresh-intervals'
+    """
+    return "".join(letter for letter in title.lower().replace(" ", "-") if letter.isalnum() or letter == "-")
+
+
+def _section(name: str, one: Mapping[str, Any], results: Path, beside: Path) -> Iterator[str]:
+    experiment = EXPERIMENTS[name]
+    yield f"## {experiment.title}\n"
+    yield f"Source: {experiment.source}.\n"
+    if experiment.seen:
+        yield f"The papers saw: {experiment.seen}\n"
+    yield f"What limits it: {experiment.limits}\n"
+    yield from _pictures(experiment, one, results, beside)
+    yield from _table(one["results"])
+    if one["breakdowns"]:
+        yield from _breakdowns(one["breakdowns"])
+    yield f"`viewkeeper bench {name}{_options(one)}`, {_machine(one)}. {_sizes(one['sizes'])}\n"
+
+
+def _pictures(experiment: Experiment, one: Mapping[str, Any], results: Path, beside: Path) -> Iterator[str]:
+    for plot in experiment.plots:
+        path = results / f"{file_stem(one['benchmark'], plot)}.svg"
+        if path.exists():
+            yield f"![{plot.question}]({_link(path, beside)})\n"
+
+
+def _link(path: Path, beside: Path) -> str:
+    """
+    >>> _link(Path("bench/results/zipf.svg"), Path("docs"))
+    '../bench/results/zipf.svg'
+    """
+    return Path("/".join([".."] * len(beside.parts)), path).as_posix()
+
+
+def _table(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield "| what | ours | raw | ratio | limit | verdict |"
+    yield "|---|---|---|---|---|---|"
+    for result in results:
+        if result["verdict"] == "skipped":
+            yield f"| {result['what']} | | | | | {result['skipped']} |"
+        elif result["verdict"] == "failed":
+            yield f"| {result['what']} | | | | | failed: {result['problem']} |"
+        else:
+            yield _line(result)
+    yield ""
+
+
+def _line(result: Mapping[str, Any]) -> str:
+    ours, raw = (_figure(result[side], result["unit"]) for side in ("ours", "raw"))
+    ratio = f"{result['ratio']['median']:.2f}" if result["ratio"] else ""
+    verdict = "" if result["verdict"] == "for information" else result["verdict"]
+    return f"| {result['what']} | {ours} | {raw} | {ratio} | {_limit(result)} | {verdict} |"
+
+
+def _figure(sample: Mapping[str, Any] | None, unit: str) -> str:
+    if sample is None:
+        return ""
+    median = float(sample["median"])
+    shown = quantity(median, unit)
+    if len(sample["repetitions"]) < 2 or not median:
+        return shown
+    return f"{shown} ±{(sample['high'] - sample['low']) / 2 / abs(median):.0%}"
+
+
+def _limit(result: Mapping[str, Any]) -> str:
+    limit = result["limit"]
+    if limit is None:
+        return ""
+    sign = "≥" if limit["direction"] == "floor" else "≤"
+    return f"{sign} {limit['value']:g}" if result["ratio"] else f"{sign} {quantity(limit['value'], result['unit'])}"
+
+
+def _breakdowns(breakdowns: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    parts = list(dict.fromkeys(part for one in breakdowns for part in one["seconds"]))
+    counts = list(dict.fromkeys(count for one in breakdowns for count in one["counts"]))
+    yield "Where the time goes, in milliseconds, and what was used:\n"
+    yield f"| what | {' | '.join((*parts, *counts))} |"
+    yield "|---" * (1 + len(parts) + len(counts)) + "|"
+    for one in breakdowns:
+        times = (f"{one['seconds'].get(part, 0.0) * 1e3:.1f}" for part in parts)
+        used = (str(one["counts"].get(count, 0)) for count in counts)
+        yield f"| {one['what']} | {' | '.join((*times, *used))} |"
+    yield ""
+
+
+def _options(one: Mapping[str, Any]) -> str:
+    scale = one.get("scale", 1.0)
+    return "" if scale == 1.0 else f" --scale {scale:g}"
+
+
+def _machine(one: Mapping[str, Any]) -> str:
+    machine = one["machine"]
+    memory = f"{machine['memory_mb'] / 1024:.0f} GB"
+    versions = f"Python {machine['python']}, Spark {machine['libraries']['pyspark']}"
+    return f"{one['started'][:10]}, {machine['cores']} cores, {memory}, {machine['system']}, {versions}, load {machine['load']}"
+
+
+def _sizes(sizes: Mapping[str, int]) -> str:
+    return "Sizes: " + ", ".join(f"{name.replace('_', ' ')} {size:,}" for name, size in sizes.items()) + "."
+
+
+if __name__ == "__main__":
+    main(*(Path(argument) for argument in sys.argv[1:]))
