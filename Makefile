@@ -10,7 +10,7 @@ STALE := stale
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench build clean stale
+.PHONY: help setup demo test check fix bench chaos build clean stale
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s%s\n", $$1, $$2 }' Makefile
@@ -24,7 +24,7 @@ demo: $(READY) ## see views follow their tables
 	@$(PY) -m viewkeeper.demo $(ARGS)
 
 test: $(READY) ## run the tests (ARGS="-k name" for some of them)
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(READY) ## lint, formatting and types; changes nothing
 	@$(PY) -m ruff check
@@ -36,7 +36,11 @@ fix: $(READY) ## mend what ruff can mend, and format
 	@$(PY) -m ruff format
 
 bench: $(READY) ## measure (QUICK=1 for a short run, ARGS=... for options)
-	@$(PY) -m bench $(if $(QUICK),--quick) $(ARGS)
+	@$(PY) -m viewkeeper.bench $(if $(QUICK),--quick) $(ARGS); code=$$?; \
+		$(if $(QUICK),,$(PY) -m viewkeeper.bench.page;) exit $$code
+
+chaos: $(READY) ## faults of every kind against a running database (ARGS="--seconds 3600 --seed 7")
+	@$(PY) tests/chaos/campaign.py $(ARGS)
 
 build: $(READY) ## make the wheel and the source archive in dist/
 	@$(PY) -m build --outdir dist

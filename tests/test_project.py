@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-TARGETS = ["help", "setup", "demo", "test", "check", "fix", "bench", "build", "clean"]
+TARGETS = ["help", "setup", "demo", "test", "check", "fix", "bench", "chaos", "build", "clean"]
 
 GOOD_PYTHON = 'case "$*" in *version_info*) echo 3.12 ;; esac'
 OLD_PYTHON = 'case "$*" in *version_info*) echo 3.9 ;; esac'
