@@ -10,6 +10,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
+import adbc_driver_manager
 import pytest
 import workers
 from support import TIMEOUT, check_consistent, check_cut_is_whole, ended, opened, start, store_of, writes_of
@@ -199,6 +200,26 @@ def test_tables_come_and_go_under_writers(crew: Crew, db: vk.Database, folder: P
     for number, (_, last, _) in enumerate(writers, start=1):
         assert table.get(number) == {"id": number, "v": last}
     check_consistent(store_of(db), folder)
+
+
+def test_a_table_goes_while_its_file_is_being_opened(
+    db: vk.Database, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite has the file by then, and misses it when it looks for the log beside it: the table is gone, not the disk."""
+    db.create_table("t", "id BIGINT", primary_key="id", regions=1)
+    connect = adbc_driver_manager.AdbcConnection
+
+    def dropped_meanwhile(database: Any) -> Any:
+        monkeypatch.undo()
+        made = connect(database)
+        db.drop("t")
+        return made
+
+    with opened(folder) as other:
+        other.tables()  # the catalog's connection is open, the table's is not
+        monkeypatch.setattr(adbc_driver_manager, "AdbcConnection", dropped_meanwhile)
+        with pytest.raises(vk.NotFound):
+            other.get("t", (1,))
 
 
 # Threads

@@ -45,6 +45,10 @@ IDLE_BYTES = 96 * CACHE_BYTES
 IDLE_SHARE = 6
 """Files with idle connections, as a share of the process's file descriptors: each takes up to three, and half are others'."""
 
+OPENING_FAILED = ("unable to open", "failed to open", "disk I/O error")
+"""SQLite's words for a file that is not there. The last is for one that goes while it is being opened: before SQLite opens
+the log beside a file, it looks the file up by name again."""
+
 _abandoned: list[Any] = []
 """Connections of a parent process, kept from being closed by the garbage collector of its child."""
 
@@ -224,7 +228,7 @@ def _translation(text: str, path: Path) -> ViewkeeperError:
         )
     if "malformed" in text or "not a database" in text:
         return Corrupt(f"{name} is damaged: {text}", hint="restore the folder from a copy")
-    if ("unable to open" in text or "failed to open" in text) and not path.exists():
+    if any(words in text for words in OPENING_FAILED) and not path.exists():
         return MissingFile(f"{name} is missing", hint="restore the folder from a copy", path=str(path))
     if "unable to open" in text and not os.access(path, os.W_OK):
         return ReadOnly(f"{name} cannot be opened for writing", hint="check the folder's permissions and owner")
