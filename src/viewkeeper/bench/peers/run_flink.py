@@ -36,7 +36,15 @@ SETTINGS = {
     "table.exec.mini-batch.size": "50000",
     "parallelism.default": str(os.cpu_count() or 1),
     "taskmanager.memory.managed.size": "64m",
+    "restart-strategy.type": "none",  # else a job that fails is tried again for ever
 }
+
+IN_ONE_FILE = {
+    "parallelism.default": "1",
+    "execution.checkpointing.interval": "5 s",
+    "execution.checkpointing.storage": "filesystem",
+}
+"""In order. The file is complete at a checkpoint, the last of them when the job ends; in memory there is room for 5 MB of it."""
 
 
 def main(folder: Path, view: str) -> None:
@@ -123,9 +131,9 @@ def collect(folder: Path, view: str, stream: Path) -> None:
     query, columns, keys = QUERIES[view]
     out = folder / f"flink-out-{view}"
     found = environment(folder, stream)
-    # In one file, in order; which is complete at a checkpoint, the last of them when the job ends.
-    found.get_config().set("parallelism.default", "1")
-    found.get_config().set("execution.checkpointing.interval", "5 s")
+    for name, value in IN_ONE_FILE.items():
+        found.get_config().set(name, value)
+    found.get_config().set("execution.checkpointing.dir", f"file://{folder}/flink-checkpoints-{view}")
     found.execute_sql(
         f"CREATE TABLE sink ({columns}) WITH ('connector' = 'filesystem', 'path' = 'file://{out}', "
         "'format' = 'debezium-json')"
