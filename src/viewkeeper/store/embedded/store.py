@@ -32,6 +32,7 @@ from viewkeeper.store.contract import (
 from viewkeeper.store.embedded import cuts, epochs, log, rows, writes
 from viewkeeper.store.embedded.connection import Connection
 from viewkeeper.store.embedded.files import Dropped, Files, Handle, check_open
+from viewkeeper.store.embedded.ordering import sort_indices
 from viewkeeper.store.embedded.prepared import PreparedWrites, prepare
 from viewkeeper.store.encoding import to_python
 from viewkeeper.store.regions import region_of, regions_of
@@ -387,7 +388,7 @@ def _merged(parts: list[pa.Table], key_width: int, limit: int | None) -> pa.Tabl
     together = pa.concat_tables([_aligned(part, parts[0].schema) for part in parts])
     filled = sum(1 for part in parts if part.num_rows)
     if filled > 1:
-        together = together.take(rows.sort_indices(together.columns[:key_width]))
+        together = together.take(sort_indices(together.columns[:key_width]))
     return together if limit is None else together.slice(0, limit)
 
 
