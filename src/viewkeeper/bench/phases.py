@@ -18,7 +18,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql.classic.dataframe import DataFrame
 
-from viewkeeper.engine import blocks, epoch, index_tasks, tasks
+from viewkeeper.engine import blocks, epoch, tasks
 from viewkeeper.engine import spark as engine_spark
 from viewkeeper.engine.blocks import BlockRunner
 from viewkeeper.engine.catalog import ViewCatalog
@@ -38,7 +38,7 @@ STEPS: tuple[tuple[str, tuple[tuple[Any, str], ...]], ...] = (
     ("Spark", ((Spark, "run"), (Spark, "schema"))),
     ("probe", ((EmbeddedStore, "probe"),)),
     ("fold", ((BlockRunner, "desired"),)),
-    ("tasks", ((tasks, "follow"), (tasks, "fill"), (index_tasks, "follow_index"), (index_tasks, "fill_index"))),
+    ("tasks", ((tasks, "follow"), (tasks, "fill"), (tasks, "follow_indexes"), (tasks, "fill_indexes"))),
     ("apply", ((blocks, "apply_by_region"), (epoch, "apply_by_region"), (blocks, "replace_rows"))),
     ("commit", ((EmbeddedStore, "commit"), (EmbeddedStore, "put_record"), (EmbeddedStore, "resign"))),
 )

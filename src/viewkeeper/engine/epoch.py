@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from viewkeeper import names
-from viewkeeper.engine import index_tasks, tasks
+from viewkeeper.engine import tasks
+from viewkeeper.engine.block_tasks import probed, suits
 from viewkeeper.engine.blocks import BlockRunner, apply_by_region, replace_rows
 from viewkeeper.engine.catalog import ViewCatalog
+from viewkeeper.engine.index_tasks import arranged
 from viewkeeper.engine.oracle import expanded
 from viewkeeper.engine.point import Step, weighted_rows
 from viewkeeper.engine.reports import ViewReport
 from viewkeeper.engine.spark import Spark
 from viewkeeper.errors import Corrupt, QueryFailed
-from viewkeeper.maintain.delta.rows import as_desired, consolidate, without
+from viewkeeper.maintain.delta.rows import as_desired, consolidate
 from viewkeeper.maintain.plan import BlockPlan, Shape, Strategy, ViewPlan
 from viewkeeper.sql.queries import with_ties_broken
 from viewkeeper.store.contract import Applied, TableSpec
@@ -31,6 +33,9 @@ FILL_FROM = 256 << 20
 
 Progress = Callable[[ViewReport, int], None]
 """Told of each view that is done, and of how many there are."""
+
+Blocks = Mapping[str, tuple[str, BlockPlan]]
+"""By name, each with its view's name."""
 
 
 @dataclass
@@ -56,13 +61,16 @@ class Epoch:
     _stopped: set[str] = field(default_factory=set)
     _filled: set[str] = field(default_factory=set)
     _ahead: dict[str, tasks.Followed] = field(default_factory=dict)
-    _ahead_seconds: dict[str, float] = field(default_factory=dict)
+    _spent_ahead: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """By view: its share of the seconds of a job that it has in common with others, and how many jobs there were."""
 
     def run(self, rebuild: Iterable[str] = ()) -> list[ViewReport]:
         """Every view; those in `rebuild`, and those that had stopped, from scratch."""
+        ahead = self._large_blocks([plan for plan in self.plans if plan.name not in set(rebuild)])
+        along = self._indexes_along([block for _, block in ahead.values()])
         for table in self._base_tables():
-            self._follow_indexes(table)
-        self._follow_ahead([plan for plan in self.plans if plan.name not in set(rebuild)])
+            self._follow_indexes(table, but=along)
+        self._follow_ahead(ahead, along)
         reports = []
         for plan in self.plans:
             reports.append(self._view(plan, plan.name in set(rebuild)))
@@ -87,7 +95,6 @@ class Epoch:
                 raise QueryFailed(
                     f'view "{plan.name}" waits for "{waiting[0]}", which stopped', hint="mend that one first"
                 )
-            self._fill_new_indexes_over(plan)
             if rebuild or failed_before:
                 strategy = "full, from scratch"
                 rows, done = self.rebuild(plan)
@@ -98,8 +105,9 @@ class Epoch:
                 raise
             error = str(failure)
             self._stop(plan, failure)
-        seconds = time.perf_counter() - started + self._ahead_seconds.pop(plan.name, 0.0)
-        jobs = self.spark.actions - actions
+        seconds_ahead, jobs_ahead = self._spent_ahead.pop(plan.name, (0.0, 0))
+        seconds = time.perf_counter() - started + seconds_ahead
+        jobs = self.spark.actions - actions + jobs_ahead
         return ViewReport(plan.name, strategy, rows, done.inserted, done.updated, done.deleted, seconds, jobs, error)
 
     def _failed_before(self, plan: ViewPlan) -> bool:
@@ -147,37 +155,48 @@ class Epoch:
         ahead = self._ahead.pop(block.block.name, None)
         if ahead is not None:
             return ahead.result()
-        if self._is_large(block):
+        if self._is_large(block):  # over something that this epoch has brought about
             self.mode = "tasks"
             return tasks.follow(self.step, self.spark, [block])[0].result()
         return BlockRunner(self.step, self.spark, block).follow()
 
     def _is_large(self, block: BlockPlan) -> bool:
         changes = sum(self.step.size(shape.spec) for shape in block.inputs.values())
-        return changes >= self.tasks_from and tasks.suits(self.step, block)
+        return changes >= self.tasks_from and suits(self.step, block)
 
-    def _follow_ahead(self, plans: Iterable[ViewPlan]) -> None:
-        """Large blocks over nothing that this epoch brings about, in one job: a log is read once for all of them.
-
-        What came of each is taken in when its view's turn comes.
-        """
+    def _large_blocks(self, plans: Iterable[ViewPlan]) -> Blocks:
+        """Those over nothing that this epoch brings about."""
         given = {*self._base_tables()} - self.stopped_below
-        blocks = {
+        return {
             block.block.name: (plan.name, block)
             for plan in plans
             if plan.strategy is not Strategy.FULL
             for block in plan.blocks
             if given.issuperset(block.block.tables) and self._is_large(block) and not self._failed_before(plan)
         }
-        if len(blocks) < 2:
+
+    def _indexes_along(self, blocks: Sequence[BlockPlan]) -> dict[str, tasks.Indexing]:
+        """Indexes that can follow in one job with some blocks: of large changes, and none of the blocks looks into them."""
+        seen = {place for block in blocks for place in probed(self.step, block, fill=False)}
+        return {
+            index.name: (index, self._shape(table).spec)
+            for table in (self._base_tables() if blocks else ())
+            for index in self._indexes_of(table)
+            if index.name not in seen and not self._is_new(index) and self._is_large_change(table)
+        }
+
+    def _follow_ahead(self, ahead: Blocks, along: Mapping[str, tasks.Indexing]) -> None:
+        """Large blocks in one job: a log is read once for all of them. What came of each is taken in at its view's turn."""
+        if not ahead:
             return
         self.mode = "tasks"
-        started = time.perf_counter()
-        found = tasks.follow(self.step, self.spark, [block for _, block in blocks.values()])
-        seconds = (time.perf_counter() - started) / len(blocks)
-        for (name, (view, _)), followed in zip(blocks.items(), found, strict=True):
+        started, actions = time.perf_counter(), self.spark.actions
+        found = tasks.follow(self.step, self.spark, [block for _, block in ahead.values()], list(along.values()))
+        jobs = self.spark.actions - actions
+        share = (time.perf_counter() - started) / len(ahead)
+        for (name, (view, _)), followed in zip(ahead.items(), found, strict=True):
             self._ahead[name] = followed
-            self._ahead_seconds[view] = self._ahead_seconds.get(view, 0.0) + seconds
+            self._spent_ahead[view] = (self._spent_ahead.get(view, (0.0, 0))[0] + share, jobs)
 
     def _has_moved(self, table: str) -> bool:
         if table not in self._moved:
@@ -208,14 +227,19 @@ class Epoch:
         return rows, done
 
     def _rebuild_block(self, block: BlockPlan) -> tuple[int, Applied]:
-        size = sum(self.step.store.size(shape.spec.name) for shape in block.inputs.values())
-        if block.shape.spec.name in self.new_tables and size >= self.fill_from and tasks.suits(self.step, block):
+        large = block.shape.spec.name in self.new_tables and self._is_large_fill(block)
+        along = self._fill_indexes_of(block, along=large)
+        if large:
             self.mode = "tasks"
-            seen, done = tasks.fill(self.step, self.spark, block).result()
+            seen, done = tasks.fill(self.step, self.spark, block, along).result()
             if seen or block.accumulators is None or block.accumulators.top.groups:
                 return seen, done
         frames = {table: self._rows_after(shape) for table, shape in block.inputs.items()}
         return BlockRunner(self.step, self.spark, block).rebuild(frames)
+
+    def _is_large_fill(self, block: BlockPlan) -> bool:
+        size = sum(self.step.store.size(shape.spec.name) for shape in block.inputs.values())
+        return size >= self.fill_from and suits(self.step, block)
 
     def _rebuild_full(self, plan: ViewPlan) -> tuple[int, Applied]:
         tables = {}
@@ -252,42 +276,46 @@ class Epoch:
                     found[access.index.name] = access.index
         return list(found.values())
 
-    def _follow_indexes(self, table: str) -> None:
-        for index in self._indexes_of(table):
-            if index.name in set(self.new_indexes):
-                self._fill_index(index, table)
-                continue
-            spec = self._shape(table).spec
-            changes = self.step.size(spec)
-            if changes >= self.tasks_from and self.step.store.reopener() is not None:
-                index_tasks.follow_index(self.step, self.spark, index, spec)
-            elif changes:
-                apply_by_region(self.step, index, _arranged(index, *self.step.images(spec)))
+    def _is_new(self, index: TableSpec) -> bool:
+        return index.name in set(self.new_indexes)
 
-    def _fill_new_indexes_over(self, plan: ViewPlan) -> None:
-        """A table that does not move in this epoch may still have got a new index."""
-        for table in plan.tables:
+    def _is_large_change(self, table: str) -> bool:
+        return self.step.size(self._shape(table).spec) >= self.tasks_from and self.step.store.reopener() is not None
+
+    def _follow_indexes(self, table: str, but: Container[str] = ()) -> None:
+        """A table's indexes from its change. One that is new is filled with the block that needs it."""
+        spec = self._shape(table).spec
+        for index in self._indexes_of(table):
+            if index.name in but or self._is_new(index):
+                continue
+            if self._is_large_change(table):
+                tasks.follow_indexes(self.step, self.spark, [(index, spec)])
+            elif self.step.size(spec):
+                apply_by_region(self.step, index, arranged(index, *self.step.images(spec)))
+
+    def _fill_indexes_of(self, block: BlockPlan, *, along: bool) -> list[tasks.Indexing]:
+        """Fill the new indexes of a block's inputs; those that it does not look into may be left to its own job."""
+        left = []
+        looked_into = probed(self.step, block, fill=True)
+        for table in block.block.tables:
             for index in self._indexes_of(table):
-                if index.name in set(self.new_indexes):
+                if not self._is_new(index) or index.name in self._filled:
+                    continue
+                self._filled.add(index.name)
+                if along and index.name not in looked_into:
+                    left.append((index, self._shape(table).spec))
+                else:
                     self._fill_index(index, table)
+        return left
 
     def _fill_index(self, index: TableSpec, table: str) -> None:
-        if index.name in self._filled:
-            return
-        self._filled.add(index.name)
         spec = self._shape(table).spec
         large = self.step.store.size(table) >= self.fill_from and self.step.store.reopener() is not None
         if large and index.name in self.new_tables:
-            index_tasks.fill_index(self.step, self.spark, index, spec)
+            tasks.fill_indexes(self.step, self.spark, [(index, spec)])
             return
         rows = self.step.store.scan(table, columns=index.schema.names, at=self.step.at_end(spec))
         replace_rows(self.step, index, as_desired(rows, rows.slice(0, 0), index.schema))
-
-
-def _arranged(index: TableSpec, before: pa.Table, after: pa.Table) -> pa.Table:
-    """A table's change as its index's: rows that came, and keys that left and did not come again."""
-    came, left = after.select(index.schema.names), before.select(index.schema.names)
-    return as_desired(came, without(left, came, index.key), index.schema)
 
 
 def block_tables(plans: Iterable[ViewPlan]) -> dict[str, TableSpec]:

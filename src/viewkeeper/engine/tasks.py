@@ -6,8 +6,9 @@
     shuffle   to the region of the block's table that each row belongs to, in parcels (see `parcels`)
     apply     a task per region: add to what is there, and write, in one atomic step
 
-Blocks that need nothing of each other share a job, and a reading task makes of one log what all of them want: a further
-view over the same changes costs its own folding and writing, and no more.
+Blocks and indexes that need nothing of each other share a job, and a reading task makes of one log what all of them want: a
+further view over the same changes costs its own folding and writing, and no more. What each of them wants of a table, and what
+it does with what comes for it, is in `block_tasks` and `index_tasks`.
 
 Workers keep nothing: they open the store where they run, and a task that runs a second time reads what it read the first
 time and applies nothing twice. Value indexes have their groups in the region of the same number (see `accumulators`), so
@@ -19,32 +20,28 @@ error. Spark's own, in an expression, end the job; then each block is run alone,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper import names
-from viewkeeper.engine.blocks import BlockRunner, groups_in_key_order
+from viewkeeper.engine.block_tasks import BlockReading, BlockTarget, folded
 from viewkeeper.engine.early import evaluate_early
-from viewkeeper.engine.parcels import PARCEL, PLACE, Address, complaint, error_of, error_text, opened, parcels, sent
-from viewkeeper.engine.parts import PartRunner, joined_schema
-from viewkeeper.engine.point import Step, as_change, weighted_rows
+from viewkeeper.engine.index_tasks import IndexReading, IndexTarget
+from viewkeeper.engine.parcels import PARCEL, PLACE, Address, error_of, error_text, opened, sent
+from viewkeeper.engine.parts import joined_schema
+from viewkeeper.engine.point import Step
 from viewkeeper.engine.spark import Spark
 from viewkeeper.errors import Corrupt, QueryFailed, ViewkeeperError
-from viewkeeper.maintain.accumulators import Accumulators
-from viewkeeper.maintain.delta import aggregate
-from viewkeeper.maintain.delta.rows import consolidate, one_zero
-from viewkeeper.maintain.delta.select import is_plain, joined_sql, pick_columns
-from viewkeeper.maintain.plan import BlockPlan, Shape
-from viewkeeper.sql.algebra import Outer, Select, Source, Top
+from viewkeeper.maintain.delta.select import is_plain, joined_sql
+from viewkeeper.maintain.plan import BlockPlan
 from viewkeeper.sql.schemas import ddl
-from viewkeeper.store.contract import Applied, Cut, Store
-from viewkeeper.store.regions import regions_of
+from viewkeeper.store.contract import Applied, Cut, Store, TableSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,15 +58,53 @@ DONE = pa.schema(
 )
 
 TOGETHER = 8
-"""Sums whose regions of one number are one task's: a task of its own for each would cost more than its work."""
+"""Small targets whose regions of one number are one task's: a task of its own for each would cost more than its work."""
 
 FILL_ROWS = 500_000
 """Rows of a fill that a task has in hand at a time."""
 
 NOTHING = Applied(0, 0, 0)
 
+Indexing = tuple[TableSpec, TableSpec]
+"""An index, and the table that it arranges."""
+
 _stores: dict[str, Store] = {}
 """The stores that this worker process has open."""
+
+
+class Target(Protocol):
+    """A table that a job writes to."""
+
+    @property
+    def spec(self) -> TableSpec: ...
+
+    @property
+    def is_small(self) -> bool:
+        """Whether what comes for it is little, however much has changed."""
+
+    def apply(self, step: Step, region: int, share: pa.Table, *, fill: bool) -> Applied:
+        """All that came for one region, in one atomic step."""
+
+
+class Reading(Protocol):
+    """What a target wants of one table."""
+
+    @property
+    def spec(self) -> TableSpec: ...
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Those that it needs of the table's state."""
+
+    def begin(self, step: Step) -> Reader: ...
+
+
+class Reader(Protocol):
+    """A reading under way, in a worker. What it makes is parcels, unless Spark has something to evaluate first."""
+
+    def change(self, before: pa.Table, after: pa.Table) -> Iterator[pa.RecordBatch]: ...
+
+    def state(self, rows: pa.Table) -> Iterator[pa.RecordBatch]: ...
 
 
 @dataclass(frozen=True)
@@ -97,32 +132,8 @@ class Remote:
         return Step(_stores[place], self.before, self.after, self.committed, self.epoch, self.term)
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What a block wants of one table's change: the term of a part that starts from one of its sources."""
-
-    plan: BlockPlan
-    number: int
-    place: int
-    to: Address
-    given: Mapping[str, pa.Table] = field(default_factory=dict)
-
-    @property
-    def part(self) -> Select:
-        part = self.plan.block.parts[self.number]
-        assert isinstance(part, Select), "checked by `suits`"
-        return part
-
-    @property
-    def source(self) -> Source:
-        return self.part.sources[self.place]
-
-    @property
-    def shape(self) -> Shape:
-        return self.plan.inputs[self.source.table]
-
-
-Readings = Sequence[tuple[Reading, Sequence[int]]]
+Regions = Sequence[int]
+Readings = Sequence[tuple[Reading, Regions]]
 """Each with the regions of its table that have something for it."""
 
 
@@ -140,7 +151,7 @@ class Work:
         tasks: dict[tuple[str, int], list[int]] = {}
         for number, (reading, regions) in enumerate(readings):
             for region in regions:
-                tasks.setdefault((reading.source.table, region), []).append(number)
+                tasks.setdefault((reading.spec.name, region), []).append(number)
         listed = tuple((region, tuple(wanted)) for (_, region), wanted in tasks.items())
         return cls(remote, tuple(reading for reading, _ in readings), listed, fill)
 
@@ -159,115 +170,129 @@ class Followed:
         return self.rows, self.applied
 
 
-def suits(step: Step, plan: BlockPlan) -> bool:
-    """Whether a block can run as tasks: its results need nothing that only the driver can ask Spark for."""
-    if step.store.reopener() is None or any(isinstance(part, Outer) for part in plan.block.parts):
-        return False
-    return plan.accumulators is None or plan.accumulators.plain_outputs
-
-
-def follow(step: Step, spark: Spark, plans: Sequence[BlockPlan]) -> list[Followed]:
-    """The epoch of blocks that need nothing of each other, from their inputs' logs."""
+def follow(step: Step, spark: Spark, plans: Sequence[BlockPlan], indexes: Sequence[Indexing] = ()) -> list[Followed]:
+    """The epoch of blocks, and of indexes, that need nothing of each other, from their inputs' logs."""
     try:
-        return _run(step, spark, plans, fill=False)
+        return _run(step, spark, plans, indexes, fill=False)
     except QueryFailed as failure:
-        if len(plans) == 1:
+        if len(plans) == 1 and not indexes:
             return [Followed(error=failure)]
+    follow_indexes(step, spark, indexes)
     return [one for plan in plans for one in follow(step, spark, [plan])]
 
 
-def fill(step: Step, spark: Spark, plan: BlockPlan) -> Followed:
+def fill(step: Step, spark: Spark, plan: BlockPlan, indexes: Sequence[Indexing] = ()) -> Followed:
     """A block's first epoch, into empty tables: each part from the rows of its first source, the others probed."""
-    return _run(step, spark, [plan], fill=True)[0]
+    return _run(step, spark, [plan], indexes, fill=True)[0]
 
 
-def _run(step: Step, spark: Spark, plans: Sequence[BlockPlan], *, fill: bool) -> list[Followed]:
+def follow_indexes(step: Step, spark: Spark, indexes: Sequence[Indexing]) -> None:
+    """The epoch of indexes from their tables' logs."""
+    _run(step, spark, [], indexes, fill=False)
+
+
+def fill_indexes(step: Step, spark: Spark, indexes: Sequence[Indexing]) -> None:
+    """New indexes from their tables' rows."""
+    _run(step, spark, [], indexes, fill=True)
+
+
+def _run(
+    step: Step, spark: Spark, plans: Sequence[BlockPlan], indexes: Sequence[Indexing], *, fill: bool
+) -> list[Followed]:
     remote = Remote.of(step)
-    session = spark.session(large=True)
-    addresses = _addresses(plans)
+    targets: list[Target] = [*map(BlockTarget, plans), *(IndexTarget(index) for index, _ in indexes)]
+    addresses = _addresses(targets)
     frames: list[DataFrame] = []
-    folded: list[tuple[Reading, Sequence[int]]] = []
-    for plan, to in zip(plans, addresses, strict=True):
+    readings: list[tuple[Reading, Regions]] = []
+    for plan, to in zip(plans, addresses, strict=False):
         for number in range(len(plan.block.parts)):
-            readings = _readings(step, plan, number, to, fill=fill)
-            plain = _plain(step, spark, readings, fill=fill)
+            wanted = _wanted(step, plan, number, to, fill=fill)
+            plain = _plain(step, spark, wanted, fill=fill)
             if plain is not None:
-                folded += plain
+                readings += plain
             else:
-                frames.append(_evaluated(spark, Work.of(remote, readings, fill=fill)))
-    if folded:
-        work = Work.of(remote, folded, fill=fill)
-        numbers = session.range(0, len(work.tasks), 1, len(work.tasks))
-        frames.append(numbers.mapInArrow(partial(_read_and_fold, work), ddl(PARCEL)))
+                frames.append(_evaluated(spark, remote, wanted, fill=fill))
+    for (index, spec), to in zip(indexes, addresses[len(plans) :], strict=True):
+        regions = _regions(step, spec, fill=fill)
+        readings += [(IndexReading(index, spec, to), regions)] if regions else []
+    if readings:
+        frames.append(_read_by(spark, Work.of(remote, readings, fill=fill), ddl(PARCEL)))
     if not frames:
         return [Followed()] * len(plans)
     together = reduce(lambda one, other: one.unionAll(other), frames)
-    places = max(to.first + plan.shape.spec.regions for plan, to in zip(plans, addresses, strict=True))
+    places = max(to.first + target.spec.regions for target, to in zip(targets, addresses, strict=True))
     owned = together.repartitionById(places, PLACE)
-    done = spark.collect(owned.mapInArrow(partial(_apply, remote, tuple(plans), fill), ddl(DONE)))
-    for plan in plans:
-        step.forget(plan.shape.spec.name)
+    done = spark.collect(owned.mapInArrow(partial(_apply, remote, tuple(targets), fill), ddl(DONE)))
+    for target in targets:
+        step.forget(target.spec.name)
     return [_followed(done, block) for block in range(len(plans))]
 
 
-def _addresses(plans: Sequence[BlockPlan]) -> list[Address]:
-    """Where each block's regions are written: by tasks of its own, unless it is a sum, which is small once folded."""
-    found, free, sums = [], 0, 0
+def _addresses(targets: Sequence[Target]) -> list[Address]:
+    """Where each target's regions are written: by tasks of its own, unless little comes for it."""
+    found, free, shared = [], 0, 0
     first, width = 0, 0
-    for block, plan in enumerate(plans):
-        regions = plan.shape.spec.regions
-        if _linear(plan) is None:
-            found.append(Address(block, free))
+    for number, target in enumerate(targets):
+        regions = target.spec.regions
+        if not target.is_small:
+            found.append(Address(number, free))
             free += regions
             continue
-        if sums % TOGETHER == 0 or regions > width:
-            first, width, sums = free, regions, 0
+        if shared % TOGETHER == 0 or regions > width:
+            first, width, shared = free, regions, 0
             free += regions
-        found.append(Address(block, first))
-        sums += 1
+        found.append(Address(number, first))
+        shared += 1
     return found
 
 
-def _readings(step: Step, plan: BlockPlan, number: int, to: Address, *, fill: bool) -> Readings:
-    """What a part wants: for a fill, all of its first source; else what has changed of each."""
-    part = plan.block.parts[number]
+def _regions(step: Step, spec: TableSpec, *, fill: bool) -> Regions:
+    """Those of a table that there is something to read from."""
     if fill:
-        regions = range(plan.inputs[part.sources[0].table].spec.regions)
-        return [(Reading(plan, number, 0, to), regions)]
+        return range(spec.regions)
+    moved = zip(step.at_start(spec), step.at_end(spec), strict=True)
+    return [region for region, (start, end) in enumerate(moved) if start < end]
+
+
+Wanted = Sequence[tuple[BlockReading, Regions]]
+
+
+def _wanted(step: Step, plan: BlockPlan, number: int, to: Address, *, fill: bool) -> Wanted:
+    """What a part wants: for a fill, all of its first source; else what has changed of each."""
+    sources = plan.block.parts[number].sources
     found = []
-    for place, source in enumerate(part.sources):
-        spec = plan.inputs[source.table].spec
-        moved = zip(step.at_start(spec), step.at_end(spec), strict=True)
-        regions_moved = [region for region, (start, end) in enumerate(moved) if start < end]
-        if regions_moved:
-            found.append((Reading(plan, number, place, to), regions_moved))
+    for place, source in enumerate(sources[:1] if fill else sources):
+        regions = _regions(step, plan.inputs[source.table].spec, fill=fill)
+        if regions:
+            found.append((BlockReading(plan, number, place, to), regions))
     return found
 
 
-def _plain(step: Step, spark: Spark, readings: Readings, *, fill: bool) -> Readings | None:
+def _plain(step: Step, spark: Spark, wanted: Wanted, *, fill: bool) -> Wanted | None:
     """The readings of a part that is folded where it is read, as it is or with its expressions evaluated before; else None."""
-    if not readings or is_plain(readings[0][0].part):
-        return readings
-    one = readings[0][0]
-    starts = {reading.source.alias for reading, _ in readings}
+    if not wanted or is_plain(wanted[0][0].part):
+        return wanted
+    one = wanted[0][0]
+    starts = {reading.source.alias for reading, _ in wanted}
     early = evaluate_early(step, spark, one.plan, one.part, starts, fill=fill)
     if early is None:
         return None
-    return [
-        (Reading(early.plan, reading.number, reading.place, reading.to, early.rows), regions)
-        for reading, regions in readings
-    ]
+    return [(replace(reading, plan=early.plan, given=early.rows), regions) for reading, regions in wanted]
 
 
-def _evaluated(spark: Spark, work: Work) -> DataFrame:
+def _read_by(spark: Spark, work: Work, answer: str) -> DataFrame:
+    numbers = spark.session(large=True).range(0, len(work.tasks), 1, len(work.tasks))
+    return numbers.mapInArrow(partial(_read, work), answer)
+
+
+def _evaluated(spark: Spark, remote: Remote, wanted: Wanted, *, fill: bool) -> DataFrame:
     """A part whose expressions Spark evaluates between reading and folding."""
-    session, one = spark.session(large=True), work.readings[0]
-    numbers = session.range(0, len(work.tasks), 1, len(work.tasks))
-    joined = ddl(joined_schema(one.part, one.plan.inputs))
+    one = wanted[0][0]
+    work = Work.of(remote, [(replace(reading, evaluated=True), regions) for reading, regions in wanted], fill=fill)
     # The next epoch's takes its place: names do not pile up in Spark.
     view = f"{names.RESERVED_PREFIX}part{one.to.block}_{one.number}"
-    numbers.mapInArrow(partial(_read, work), joined).createOrReplaceTempView(view)
-    rows = session.sql(joined_sql(one.part, one.plan.inputs, view))
+    _read_by(spark, work, ddl(joined_schema(one.part, one.plan.inputs))).createOrReplaceTempView(view)
+    rows = spark.session(large=True).sql(joined_sql(one.part, one.plan.inputs, view))
     return rows.mapInArrow(partial(_fold, one.plan, one.to), ddl(PARCEL))
 
 
@@ -283,154 +308,60 @@ def _followed(done: pa.Table, block: int) -> Followed:
 # In the workers
 
 
-def _changes(work: Work, numbers: Iterator[pa.RecordBatch]) -> Iterator[tuple[PartRunner, Reading, pa.Table]]:
-    """Each reading with rows that it wants: of a change all at once, of a state some at a time."""
+def _read(work: Work, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     step = work.remote.step()
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             region, wanted = work.tasks[number]
             readings = [work.readings[one] for one in wanted]
-            yield from (_state_of if work.fill else _change_of)(step, readings, region)
+            for made in (_state if work.fill else _change)(step, readings, region):
+                yield from sent(made)
 
 
-def _change_of(step: Step, readings: list[Reading], region: int) -> Iterator[tuple[PartRunner, Reading, pa.Table]]:
-    images = step.region_images(readings[0].shape.spec, region)
+def _change(step: Step, readings: Sequence[Reading], region: int) -> Iterator[pa.RecordBatch]:
+    images = step.region_images(readings[0].spec, region)
     for reading in readings:
-        rows = as_change(reading.shape, *images)
-        if rows.num_rows:
-            yield PartRunner(step, Spark(), reading.plan, reading.given), reading, rows
+        yield from reading.begin(step).change(*images)
 
 
-def _state_of(step: Step, readings: list[Reading], region: int) -> Iterator[tuple[PartRunner, Reading, pa.Table]]:
-    runners = [PartRunner(step, Spark(), reading.plan, reading.given) for reading in readings]
-    for rows in _state(step, readings[0].shape, region):
-        for runner, reading in zip(runners, readings, strict=True):
-            yield runner, reading, rows
+def _state(step: Step, readings: Sequence[Reading], region: int) -> Iterator[pa.RecordBatch]:
+    """Some rows at a time, in columns that all want together."""
+    readers = [reading.begin(step) for reading in readings]
+    columns = list(dict.fromkeys(name for reading in readings for name in reading.columns))
+    spec = readings[0].spec
+    for rows in _some(step.store.read(spec.name, region, columns=columns, at=step.at_end(spec)[region])):
+        for reader in readers:
+            yield from reader.state(rows)
 
 
-def _state(step: Step, shape: Shape, region: int) -> Iterator[pa.Table]:
-    columns = [*shape.columns, *((names.COUNT,) if shape.counted else ())]
-    at = step.at_end(shape.spec)[region]
+def _some(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     chunk: list[pa.RecordBatch] = []
-    for batch in step.store.read(shape.spec.name, region, columns=columns, at=at):
+    for batch in batches:
         chunk.append(batch)
         if sum(part.num_rows for part in chunk) >= FILL_ROWS:
-            yield weighted_rows(shape, pa.Table.from_batches(chunk))
+            yield pa.Table.from_batches(chunk)
             chunk = []
     if chunk:
-        yield weighted_rows(shape, pa.Table.from_batches(chunk))
-
-
-def _read(work: Work, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for runner, reading, rows in _changes(work, numbers):
-        joined = runner.term(reading.number, reading.part, reading.source, rows, all_after=work.fill)
-        for batch in joined.combine_chunks().to_batches(max_chunksize=65_536):
-            yield from sent(batch)
-
-
-def _read_and_fold(work: Work, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for runner, reading, rows in _changes(work, numbers):
-        try:
-            joined = runner.term(reading.number, reading.part, reading.source, rows, all_after=work.fill)
-            picked = pick_columns(reading.part, joined).cast(_part_rows(reading.plan))
-            batch = _folded(reading.plan, reading.to, picked)
-        except (QueryFailed, Corrupt) as failure:
-            batch = complaint(failure, reading.to)
-        yield from sent(batch)
+        yield pa.Table.from_batches(chunk)
 
 
 def _fold(plan: BlockPlan, to: Address, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What Spark has evaluated."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in batches:
-        waiting.append(batch)
-        if sum(part.num_rows for part in waiting) >= FILL_ROWS:
-            yield from sent(_folded(plan, to, pa.Table.from_batches(waiting).cast(_part_rows(plan))))
-            waiting = []
-    if waiting:
-        yield from sent(_folded(plan, to, pa.Table.from_batches(waiting).cast(_part_rows(plan))))
-
-
-def _part_rows(plan: BlockPlan) -> pa.Schema:
-    return plan.part_schema.append(pa.field(names.WEIGHT, pa.int64()))
-
-
-def _linear(plan: BlockPlan) -> Accumulators | None:
-    """The accumulators of an aggregate that is all sums: what travels is folded whole."""
-    kept = plan.accumulators
-    return kept if kept is not None and not kept.value_indexes else None
-
-
-def _wire_schema(plan: BlockPlan) -> pa.Schema:
-    kept = _linear(plan)
-    if kept is None:
-        return _part_rows(plan)
-    return pa.schema([*kept.group_fields, *(_travelling(field) for field in kept.state_schema)])
-
-
-def _travelling(field: pa.Field) -> pa.Field:
-    """Sums of a part may be wider than the whole's: they travel as wide as there is."""
-    if pa.types.is_decimal(field.type):
-        return pa.field(field.name, pa.decimal128(38, field.type.scale))
-    if field.name.startswith(names.SUM) and pa.types.is_integer(field.type):
-        return pa.field(field.name, pa.decimal128(38, 0))
-    return field
-
-
-def _folded(plan: BlockPlan, to: Address, rows: pa.Table) -> pa.RecordBatch:
-    """Rows of the parts, folded, in parcels for the regions of the block's table."""
-    kept = _linear(plan)
-    if plan.accumulators is not None:
-        rows = one_zero(rows, plan.accumulators.top.groups)
-    elif plan.block.top is Top.DISTINCT:
-        rows = one_zero(rows, plan.part_schema.names)
-    folded = consolidate(rows) if kept is None else aggregate.fold(kept, rows)
-    regions = regions_of(plan.shape.spec, _distribution(plan, folded))
-    schema = _wire_schema(plan)
-    table = pa.table([_cast(folded[field.name], field.type) for field in schema], schema=schema)
-    return parcels(table, regions, to)
-
-
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    if pa.types.is_decimal(kind) and pa.types.is_integer(column.type):
-        return column.cast(pa.decimal128(19, 0)).cast(kind)
-    return column.cast(kind)
-
-
-def _distribution(plan: BlockPlan, rows: pa.Table) -> pa.Table:
-    """The columns that say which region a row is for, under the names and types of the block's table."""
-    spec = plan.shape.spec
-    if plan.accumulators is None:
-        given = dict(zip(plan.shape.columns, plan.part_schema.names, strict=True))
-    else:
-        rows = rows if names.WHOLE in rows.column_names else aggregate.with_groups(plan.accumulators, rows)
-        given = dict(zip(spec.key, groups_in_key_order(plan), strict=True))
-    columns = [rows[given[name]].cast(spec.schema.field(name).type) for name in spec.distribution]
-    return pa.table(columns, names=list(spec.distribution))
+    for rows in _some(batches):
+        yield from sent(folded(plan, to, rows))
 
 
 def _apply(
-    remote: Remote, plans: Sequence[BlockPlan], fill: bool, batches: Iterator[pa.RecordBatch]
+    remote: Remote, targets: Sequence[Target], fill: bool, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """All that there is for one region of a block's table: add it to what the region has, and write."""
+    """All that there is for one region of a target."""
     step = remote.step()
-    for block, region, share in opened(batches):
-        plan = plans[block]
-        runner = BlockRunner(step, Spark(), plan, new=fill, region=region)
+    for number, region, share in opened(batches):
         try:
             if isinstance(share, ViewkeeperError):
                 raise share
-            applied = runner.apply(plan.shape.spec, _desired(runner, plan, share, fill=fill))
-            yield _done(block, share.num_rows, applied)
+            yield _done(number, share.num_rows, targets[number].apply(step, region, share, fill=fill))
         except (QueryFailed, Corrupt) as failure:
-            yield _done(block, 0, NOTHING, error_text(failure))
-
-
-def _desired(runner: BlockRunner, plan: BlockPlan, share: pa.Table, *, fill: bool) -> pa.Table:
-    kept = _linear(plan)
-    if kept is None:
-        return runner.desired(share.cast(_part_rows(plan)), from_scratch=fill)
-    return runner.merged(kept, aggregate.refold(kept, share), share.slice(0, 0), from_scratch=fill)
+            yield _done(number, 0, NOTHING, error_text(failure))
 
 
 def _done(block: int, rows: int, applied: Applied, error: str | None = None) -> pa.RecordBatch:
