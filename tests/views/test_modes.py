@@ -155,6 +155,17 @@ def test_views_over_the_same_changes_share_a_job(together: vk.Database) -> None:
         assert [name for name in TOGETHER if not together.verify(name).equal] == []
 
 
+def test_an_index_that_nobody_looks_into_shares_the_job_too(together: vk.Database) -> None:
+    """Only a change of the table that is joined with it does; and then it finds what came before."""
+    together.table("t").put(_rows_of_t(3))
+    report = together.refresh()
+    assert (report.epochs[0].mode, report.epochs[0].jobs) == ("tasks", 1 + 2)
+    assert {view.jobs for view in report.epochs[0].views if view.view in ("sums", "joined")} == {1}
+    together.table("u").put([{"k": k, "w": 50 + number} for number, k in enumerate("abefgh")])
+    assert together.refresh().epochs[0].jobs == 1
+    assert [name for name in TOGETHER if not together.verify(name).equal] == []
+
+
 @pytest.mark.parametrize("name", FAILS)
 def test_of_views_that_share_a_job_one_fails_alone(together: vk.Database, name: str) -> None:
     before = together.view(name).scan()
@@ -164,6 +175,7 @@ def test_of_views_that_share_a_job_one_fails_alone(together: vk.Database, name: 
     assert together.view(name).scan().equals(before), "it stays where it was"
     assert [other for other in TOGETHER if other not in failed and not together.verify(other).equal] == []
     together.table("t").delete(FAILS[name]["id"])
+    together.table("u").put({"k": "e", "w": 9})
     assert together.refresh().failed == {}
     assert [other for other in TOGETHER if not together.verify(other).equal] == []
 
