@@ -9,10 +9,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import viewkeeper as vk
+from viewkeeper.engine import tasks
+from viewkeeper.engine.index_tasks import IndexTarget
+from viewkeeper.engine.point import Step
+from viewkeeper.store.contract import Applied
 
 VIEWS = {
     "sums": "SELECT x, SUM(y) AS s, COUNT(*) AS n, AVG(d) AS a, SUM(f) AS t, STDDEV(f) AS v FROM r GROUP BY x",
@@ -178,6 +183,42 @@ def test_of_views_that_share_a_job_one_fails_alone(together: vk.Database, name: 
     together.table("u").put({"k": "e", "w": 9})
     assert together.refresh().failed == {}
     assert [other for other in TOGETHER if not together.verify(other).equal] == []
+
+
+def test_an_index_that_cannot_be_written_ends_the_epoch(together: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views that look into it would be wrong for ever after."""
+
+    class Damaged(IndexTarget):
+        def apply(self, step: Step, region: int, share: pa.Table, *, fill: bool) -> Applied:
+            raise vk.Corrupt("the index is damaged")
+
+    together.table("t").put(_rows_of_t(1))
+    monkeypatch.setattr(tasks, "IndexTarget", Damaged)
+    with pytest.raises(vk.Corrupt, match="damaged"):
+        together.refresh()
+    monkeypatch.undo()
+    together.refresh()
+    together.table("u").put({"k": "e", "w": 9})
+    together.refresh()
+    assert [name for name in TOGETHER if not together.verify(name).equal] == []
+
+
+def test_a_view_that_waited_looks_into_whole_indexes_again(new_db: Callable[[], vk.Database]) -> None:
+    """Its inner block had been brought to the epoch before it was known that the view could not be."""
+    db = new_db()
+    db._maintainer.tasks_from = 1
+    db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, k STRING, g BIGINT, v BIGINT)")
+    db.table("t").put([{"id": n, "k": "ab"[n % 2], "g": n % 3, "v": 1 + n} for n in range(9)])
+    counts = "SELECT k, g, COUNT(*) AS n FROM t GROUP BY k, g"
+    db.create_view("a", "SELECT id, 100 DIV v AS q FROM t", policy="incremental")
+    db.create_view("b", f"SELECT i.k, i.g, i.n, a.q FROM ({counts}) i JOIN a ON i.g = a.id", policy="incremental")
+    db.table("t").put([{"id": n, "k": "abc"[n % 3], "g": n % 4, "v": n - 20} for n in range(9, 30)])
+    assert set(db.refresh().failed) == {"a", "b"}
+    db.table("t").delete(20)
+    assert db.refresh().failed == {}
+    db.table("t").update([{"id": n, "v": 7} for n in range(4)])
+    db.refresh()
+    assert [name for name in ("a", "b") if not db.verify(name).equal] == []
 
 
 EARLY = {

@@ -223,8 +223,18 @@ class Epoch:
         for block in plan.blocks:
             seen, done = self._rebuild_block(block)
             rows += seen if block is plan.blocks[0] else 0
-            self._after(block.shape)
+            if block is plan.blocks[-1]:
+                self._after(block.shape)
+            else:
+                self._refill_indexes(block.shape.spec.name)
         return rows, done
+
+    def _refill_indexes(self, table: str) -> None:
+        """Of an inner block, whose log would not do: a view that stopped may have left it ahead of its indexes."""
+        self._moved.pop(table, None)
+        for index in self._indexes_of(table):
+            if not self._is_new(index):
+                self._fill_index(index, table)
 
     def _rebuild_block(self, block: BlockPlan) -> tuple[int, Applied]:
         large = block.shape.spec.name in self.new_tables and self._is_large_fill(block)
@@ -232,6 +242,7 @@ class Epoch:
         if large:
             self.mode = "tasks"
             seen, done = tasks.fill(self.step, self.spark, block, along).result()
+            self._filled |= {index.name for index, _ in along}
             if seen or block.accumulators is None or block.accumulators.top.groups:
                 return seen, done
         frames = {table: self._rows_after(shape) for table, shape in block.inputs.items()}
@@ -283,12 +294,14 @@ class Epoch:
         return self.step.size(self._shape(table).spec) >= self.tasks_from and self.step.store.reopener() is not None
 
     def _follow_indexes(self, table: str, but: Container[str] = ()) -> None:
-        """A table's indexes from its change. One that is new is filled with the block that needs it."""
+        """A table's indexes from its change. One that is new is filled with the block that needs it, or if mended, at once."""
         spec = self._shape(table).spec
         for index in self._indexes_of(table):
-            if index.name in but or self._is_new(index):
+            if index.name in but or index.name in self.new_tables:
                 continue
-            if self._is_large_change(table):
+            if self._is_new(index):
+                self._fill_index(index, table)
+            elif self._is_large_change(table):
                 tasks.follow_indexes(self.step, self.spark, [(index, spec)])
             elif self.step.size(spec):
                 apply_by_region(self.step, index, arranged(index, *self.step.images(spec)))
@@ -301,7 +314,6 @@ class Epoch:
             for index in self._indexes_of(table):
                 if not self._is_new(index) or index.name in self._filled:
                     continue
-                self._filled.add(index.name)
                 if along and index.name not in looked_into:
                     left.append((index, self._shape(table).spec))
                 else:
@@ -313,9 +325,10 @@ class Epoch:
         large = self.step.store.size(table) >= self.fill_from and self.step.store.reopener() is not None
         if large and index.name in self.new_tables:
             tasks.fill_indexes(self.step, self.spark, [(index, spec)])
-            return
-        rows = self.step.store.scan(table, columns=index.schema.names, at=self.step.at_end(spec))
-        replace_rows(self.step, index, as_desired(rows, rows.slice(0, 0), index.schema))
+        else:
+            rows = self.step.store.scan(table, columns=index.schema.names, at=self.step.at_end(spec))
+            replace_rows(self.step, index, as_desired(rows, rows.slice(0, 0), index.schema))
+        self._filled.add(index.name)
 
 
 def block_tables(plans: Iterable[ViewPlan]) -> dict[str, TableSpec]:

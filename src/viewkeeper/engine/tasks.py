@@ -174,7 +174,7 @@ def follow(step: Step, spark: Spark, plans: Sequence[BlockPlan], indexes: Sequen
     """The epoch of blocks, and of indexes, that need nothing of each other, from their inputs' logs."""
     try:
         return _run(step, spark, plans, indexes, fill=False)
-    except QueryFailed as failure:
+    except (QueryFailed, Corrupt) as failure:
         if len(plans) == 1 and not indexes:
             return [Followed(error=failure)]
     follow_indexes(step, spark, indexes)
@@ -225,7 +225,10 @@ def _run(
     done = spark.collect(owned.mapInArrow(partial(_apply, remote, tuple(targets), fill), ddl(DONE)))
     for target in targets:
         step.forget(target.spec.name)
-    return [_followed(done, block) for block in range(len(plans))]
+    answers = [_followed(done, number) for number in range(len(targets))]
+    for answer in answers[len(plans) :]:
+        answer.result()  # an index belongs to many views, and none of them can go on without it
+    return answers[: len(plans)]
 
 
 def _addresses(targets: Sequence[Target]) -> list[Address]:

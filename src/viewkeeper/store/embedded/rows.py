@@ -291,7 +291,7 @@ class Picture:
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Decoded columns of all rows in key order, as they are read."""
         first = 1
-        for batch in self._connection.stream(self._batches_sql(columns)):
+        for batch in self._connection.stream(self._batches_sql(columns)) if columns else ():
             yield from self._layout.decode(batch.slice(first).columns, columns).to_batches()
             first = 0
 
