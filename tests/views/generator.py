@@ -72,6 +72,9 @@ class Query:
     incremental: bool = True
 
 
+POISONED = (50, 51, 52)
+"""Keys of rows that make queries fail."""
+
 Change = tuple[str, str, Any]
 """Table, what to do ("put" or "delete"), and with which row or key."""
 
@@ -111,6 +114,18 @@ class Scenario:
         """Changes of one epoch: rows that come, go, move, and come back as they were."""
         touched = self.dice.sample(self.tables, self.dice.randint(1, len(self.tables)))
         return [change for table in touched for change in self._changes(table)]
+
+    def poison(self) -> list[Change]:
+        """Rows that no batch touches, with numbers so large that adding to them, or two of them, is an error."""
+        most = {BIGINT: 2**63 - 1, INT: 2**31 - 1}
+        return [
+            (table.name, "put", {**self.row(table), **_greatest(table, most), **_poisoned(table, number)})
+            for table in self.tables
+            for number in POISONED
+        ]
+
+    def antidote(self) -> list[Change]:
+        return [(table.name, "delete", _poisoned(table, number)) for table in self.tables for number in POISONED]
 
     def _changes(self, table: BaseTable) -> list[Change]:
         found: list[Change] = []
@@ -336,6 +351,14 @@ class Scenario:
         exact = self.column(relation, (BIGINT, INT))
         tests = ["count(*) > 1", "count(*) % 2 = 0"]
         return self.dice.choice([*tests, f"max({exact}) > 1", f"sum({exact}) IS NULL"] if exact else tests)
+
+
+def _greatest(table: BaseTable, most: dict[str, int]) -> dict[str, int]:
+    return {name: most[kind] for name, kind in table.columns.items() if kind in most and name not in table.key}
+
+
+def _poisoned(table: BaseTable, number: int) -> dict[str, Any]:
+    return {name: number if name == "k" else "p" for name in table.key}
 
 
 def write(db: vk.Database, changes: Sequence[Change]) -> None:
