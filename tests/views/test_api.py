@@ -25,7 +25,6 @@ from viewkeeper.errors import (
     NameTaken,
     NotFound,
     NotMaintainable,
-    QueryFailed,
     SchemaError,
     SnapshotTooOld,
     StatementError,
@@ -486,64 +485,6 @@ def test_dataframes_and_sql(tables: vk.Database) -> None:
 
 
 # Failures
-
-
-def test_a_failing_view_stops_alone(tables: vk.Database) -> None:
-    tables.create_view("good", BY_K)
-    tables.create_view("bad", "SELECT id, 100 / v AS q FROM t")
-    tables.create_view("above", "SELECT COUNT(*) AS c FROM bad")
-    tables.table("t").put([row(4, "c", 0), row(1, "a", 50)])
-    report = tables.refresh()
-    assert set(report.failed) == {"bad", "above"}
-    assert "zero" in report.failed["bad"]
-    assert rows(tables.view("good")) == [("a", 70, 2), ("b", 5, 1), ("c", 0, 1)]
-    assert rows(tables.view("bad")) == [(1, 10.0), (2, 5.0), (3, 20.0)], "it stays where it was"
-    failures = {status.name: status.failure for status in tables.status()}
-    assert failures["good"] is None
-    assert "zero" in str(failures["bad"])
-    assert failures["above"] == 'view "above" waits for "bad", which stopped'
-    with pytest.raises(QueryFailed, match="zero"):
-        tables.verify("bad")
-
-    tables.table("t").put(row(5, "c", 1))
-    assert set(tables.refresh().failed) == {"bad", "above"}
-    assert tables.verify("good").equal
-    statuses = {status.name: status for status in tables.status()}
-    assert [statuses[name].waiting for name in ("good", "bad", "above")] == [0, 3, 3], "what it has not taken in"
-    assert statuses["good"].lag == 0 < statuses["bad"].lag
-
-    tables.table("t").put(row(4, "c", 4))
-    report = tables.refresh()
-    assert report.failed == {}
-    assert report.views["bad"].strategy == "full, from scratch"
-    assert [(status.failure, status.waiting) for status in tables.status()] == [(None, 0)] * 3
-    assert rows(tables.view("above")) == [(5,)]
-    assert equal(tables)
-    tables.table("t").put(row(6, "c", 5))
-    assert tables.refresh().views["bad"].strategy == "incremental"
-    assert equal(tables)
-
-
-def test_a_mended_view_is_mended_even_if_the_epoch_is_run_twice(
-    tables: vk.Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A maintainer that dies before its commit must leave the failure to the one that runs the epoch again."""
-    tables.create_view("bad", "SELECT 100 / v AS q FROM t")
-    tables.table("t").put([row(4, "c", 0), row(1, "a", 50)])
-    assert set(tables.refresh().failed) == {"bad"}
-    tables.table("t").delete([4, 2])
-
-    def dies(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(store_of(tables), "commit", dies)
-        with pytest.raises(KeyboardInterrupt):
-            tables.refresh()
-    assert tables.view("bad").status().failure is not None
-    assert tables.refresh().failed == {}
-    assert rows(tables.view("bad")) == [(2.0,), (20.0,)]
-    assert equal(tables)
 
 
 # Proof

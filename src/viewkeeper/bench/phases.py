@@ -30,7 +30,7 @@ from viewkeeper.engine.spark import Spark
 from viewkeeper.store.embedded import EmbeddedStore
 
 STEPS: tuple[tuple[str, tuple[tuple[Any, str], ...]], ...] = (
-    ("plan", ((ViewCatalog, "plans"), (ViewCatalog, "shapes"), (ViewCatalog, "failures"))),
+    ("plan", ((ViewCatalog, "plans"), (ViewCatalog, "shapes"), (ViewCatalog, "stops"))),
     ("cut", ((Maintainer, "_is_current"), (EmbeddedStore, "lead"), (EmbeddedStore, "cut"), (EmbeddedStore, "begin"))),
     ("log", ((Step, "images"),)),
     ("scan", ((EmbeddedStore, "scan"),)),

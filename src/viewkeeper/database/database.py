@@ -300,7 +300,7 @@ class Database:
     def _view_status(self, definition: Definition) -> ViewStatus:
         summary = self._catalog.summary(definition)
         committed = self._store.group(definition.group).committed
-        failure = self._catalog.failures().get(definition.name)
+        stop = self._catalog.stop(definition.name)
         waiting = Waiting.for_view(self._store, self._catalog, definition)
         last = self._last_report(definition, committed.epoch)
         return ViewStatus(
@@ -311,7 +311,7 @@ class Database:
             committed.epoch,
             waiting.changes,
             None if last is None else next(view for view in last.views if view.view == definition.name),
-            None if failure is None else str(failure["error"]),
+            None if stop is None else stop.error,
             rows=self._store.count(definition.name, weight=COUNT if summary.counted else None),
             lag=waiting.seconds,
             refreshed=None if last is None else last.finished,

@@ -6,17 +6,17 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
 
 from viewkeeper.engine.lineage import Lineage
+from viewkeeper.engine.stops import Stop
 from viewkeeper.errors import InputError, NotFound
 from viewkeeper.maintain.definitions import PREFIX, Definition, RecordedTypes, Summary, plan_view
 from viewkeeper.maintain.plan import Shape, ViewPlan
 from viewkeeper.maintain.sharing import with_shared_indexes
 from viewkeeper.store.contract import Kind, Store
 
-FAILURE = "failure/"
+STOP = "stop/"
 HISTORY = "history/"
 GOING = "going/"
 GOING_SECONDS = 60.0
@@ -132,12 +132,16 @@ class ViewCatalog:
         until = self.store.record(GOING + name.lower())
         return until is not None and float(json.loads(until)) > time.time()
 
-    # Failures
+    # Stopped views
 
-    def failures(self) -> dict[str, dict[str, Any]]:
-        """Why views stopped, by name; `epoch` is the one in which they did, `cut` where they stay."""
-        found = self.store.records(FAILURE)
-        return {name.removeprefix(FAILURE): json.loads(text) for name, text in found.items()}
+    def stops(self) -> dict[str, Stop]:
+        """Why views stopped, and where, by name."""
+        found = self.store.records(STOP)
+        return {name.removeprefix(STOP): Stop.of_record(json.loads(text)) for name, text in found.items()}
 
-    def set_failure(self, view: str, failure: dict[str, Any] | None) -> None:
-        self.store.put_record(FAILURE + view, None if failure is None else json.dumps(failure))
+    def stop(self, view: str) -> Stop | None:
+        text = self.store.record(STOP + view)
+        return None if text is None else Stop.of_record(json.loads(text))
+
+    def set_stop(self, view: str, stop: Stop | None) -> None:
+        self.store.put_record(STOP + view, None if stop is None else json.dumps(asdict(stop)))

@@ -9,9 +9,8 @@ other group's. For this the lower group's cut has the tables of those above it t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from viewkeeper.engine.catalog import ViewCatalog
 from viewkeeper.maintain.plan import ViewPlan
@@ -58,8 +57,7 @@ class GroupCuts:
         """Where a group is, and which of its views had stopped there: a failure is taken off the record after a commit."""
         while True:
             committed = self.store.group(group).committed
-            failures = self.catalog.failures()
-            stopped = {name for name, failure in failures.items() if _stands_at(failure, committed.epoch)}
+            stopped = {name for name, stop in self.catalog.stops().items() if stop.stands_at(committed.epoch)}
             if self.store.group(group).committed.epoch == committed.epoch:
                 return committed, frozenset(stopped)
 
@@ -67,11 +65,6 @@ class GroupCuts:
         """Base tables that the cut of the group below does not have yet."""
         known = self.store.group(below).committed.cut
         return [name for name in tables if name not in known]
-
-
-def _stands_at(failure: Mapping[str, Any], epoch: int) -> bool:
-    """Whether a view that stopped had not come back by an epoch of its group."""
-    return int(failure["epoch"]) <= epoch and not int(failure.get("mended", epoch + 1)) <= epoch
 
 
 def inputs_of(plans: Iterable[ViewPlan]) -> list[str]:

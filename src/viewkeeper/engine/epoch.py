@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -18,7 +19,8 @@ from viewkeeper.engine.oracle import expanded
 from viewkeeper.engine.point import Step, weighted_rows
 from viewkeeper.engine.reports import ViewReport
 from viewkeeper.engine.spark import Spark
-from viewkeeper.errors import Corrupt, QueryFailed
+from viewkeeper.engine.stops import Stop, own_tables, since
+from viewkeeper.errors import Corrupt, QueryFailed, SnapshotTooOld
 from viewkeeper.maintain.delta.rows import as_desired, consolidate
 from viewkeeper.maintain.plan import BlockPlan, Shape, Strategy, ViewPlan
 from viewkeeper.sql.queries import with_ties_broken
@@ -33,6 +35,9 @@ FILL_FROM = 256 << 20
 
 Progress = Callable[[ViewReport, int], None]
 """Told of each view that is done, and of how many there are."""
+
+FROM_SCRATCH = "full, from scratch"
+"""The strategy in the report of a view that was built anew, whatever its own is."""
 
 Blocks = Mapping[str, tuple[str, BlockPlan]]
 """By name, each with its view's name."""
@@ -59,13 +64,14 @@ class Epoch:
     """Whether a view whose query fails ends the epoch, instead of stopping alone."""
     _moved: dict[str, bool] = field(default_factory=dict)
     _stopped: set[str] = field(default_factory=set)
+    _stops: dict[str, Stop] | None = None
     _filled: set[str] = field(default_factory=set)
     _ahead: dict[str, tasks.Followed] = field(default_factory=dict)
     _spent_ahead: dict[str, tuple[float, int]] = field(default_factory=dict)
     """By view: its share of the seconds of a job that it has in common with others, and how many jobs there were."""
 
     def run(self, rebuild: Iterable[str] = ()) -> list[ViewReport]:
-        """Every view; those in `rebuild`, and those that had stopped, from scratch."""
+        """Every view; those in `rebuild` from scratch, those that had stopped from where they did."""
         ahead = self._large_blocks([plan for plan in self.plans if plan.name not in set(rebuild)])
         along = self._indexes_along([block for _, block in ahead.values()])
         for table in self._base_tables():
@@ -85,7 +91,7 @@ class Epoch:
 
     def _view(self, plan: ViewPlan, rebuild: bool) -> ViewReport:
         started, actions = time.perf_counter(), self.spark.actions
-        failed_before = self._failed_before(plan)
+        stop = self._stop_of(plan)
         strategy = plan.strategy.value
         error = None
         rows, done = 0, Applied(0, 0, 0)
@@ -95,9 +101,12 @@ class Epoch:
                 raise QueryFailed(
                     f'view "{plan.name}" waits for "{waiting[0]}", which stopped', hint="mend that one first"
                 )
-            if rebuild or failed_before:
-                strategy = "full, from scratch"
-                rows, done = self.rebuild(plan)
+            if stop is not None and stop.last == self.step.epoch:
+                raise QueryFailed(stop.error, hint=stop.hint)
+            if rebuild:
+                strategy, (rows, done) = FROM_SCRATCH, self.rebuild(plan)
+            elif stop is not None:
+                strategy, (rows, done) = self._retry(plan, stop)
             else:
                 rows, done = self._follow(plan)
         except (QueryFailed, Corrupt) as failure:
@@ -110,33 +119,40 @@ class Epoch:
         jobs = self.spark.actions - actions + jobs_ahead
         return ViewReport(plan.name, strategy, rows, done.inserted, done.updated, done.deleted, seconds, jobs, error)
 
-    def _failed_before(self, plan: ViewPlan) -> bool:
-        """In an earlier epoch, not in a first run of this one: a second run must do what the first one did."""
-        failure = self.catalog.failures().get(plan.name)
-        return failure is not None and int(failure["epoch"]) < self.step.epoch
+    def _stop_of(self, plan: ViewPlan) -> Stop | None:
+        """Where a view had stopped, in an earlier epoch or in a first run of this one."""
+        if self._stops is None:
+            self._stops = self.catalog.stops()
+        stop = self._stops.get(plan.name)
+        return None if stop is None or stop.is_over_at(self.step.committed) else stop
 
-    def _stop(self, plan: ViewPlan, failure: QueryFailed | Corrupt) -> None:
-        """The view stays where it is, alone; the next refresh builds it anew.
+    def _stop(self, plan: ViewPlan, why: QueryFailed | Corrupt) -> None:
+        """The view stays where it is, alone, and the next refresh tries again.
 
-        Tasks of some of its regions may have done their part before another one failed: that is taken back.
-        The record keeps the epoch in which it first stopped, since a second run of this one must build it anew like the
-        first; and the cut where it stays, which says how far it is behind.
+        What has been done to its tables in this epoch is taken back: tasks of some regions may have done their part before
+        another one failed, and inner blocks are brought to the epoch before it is known whether their view can be. That it
+        has stopped is on record before: whoever runs the epoch again must not take what is left for the whole.
         """
         self._stopped.add(plan.name)
         self._moved[plan.name] = False
-        self.step.store.withdraw(plan.name, self.step.epoch, self.step.term)
-        self.step.forget(plan.name)
-        known = self.catalog.failures().get(plan.name, {})
-        stayed = known.get("cut") if known.get("mended", self.step.epoch) > self.step.committed else None
-        self.catalog.set_failure(
-            plan.name,
-            {
-                "error": failure.message,
-                "hint": failure.hint,
-                "epoch": known.get("epoch", self.step.epoch),
-                "cut": stayed or dict(self.step.before),
-            },
-        )
+        known = self._stop_of(plan)
+        self.catalog.set_stop(plan.name, known.again(self.step, why) if known else Stop.here(self.step, plan, why))
+        for spec in own_tables(plan):
+            self.step.store.withdraw(spec.name, self.step.epoch, self.step.term)
+            self.step.forget(spec.name)
+
+    def _retry(self, plan: ViewPlan, stop: Stop) -> tuple[str, tuple[int, Applied]]:
+        """A view that had stopped, from the changes since; from scratch where these are no longer known, or of no use."""
+        step = since(stop, self.step, plan)
+        if step is not None:
+            late = replace(self, step=step, _moved={}, _ahead={}, _spent_ahead={})
+            with suppress(SnapshotTooOld):  # what it has brought to the epoch by then is what it would be from scratch
+                found = late._follow(plan)
+                self.mode = late.mode
+                self._moved.pop(plan.name, None)
+                self.step.forget(plan.name)
+                return plan.strategy.value, found
+        return FROM_SCRATCH, self.rebuild(plan)
 
     def _follow(self, plan: ViewPlan) -> tuple[int, Applied]:
         if plan.strategy is Strategy.FULL:
@@ -172,7 +188,7 @@ class Epoch:
             for plan in plans
             if plan.strategy is not Strategy.FULL
             for block in plan.blocks
-            if given.issuperset(block.block.tables) and self._is_large(block) and not self._failed_before(plan)
+            if given.issuperset(block.block.tables) and self._is_large(block) and self._stop_of(plan) is None
         }
 
     def _indexes_along(self, blocks: Sequence[BlockPlan]) -> dict[str, tasks.Indexing]:

@@ -27,7 +27,7 @@ class Leftovers:
         """Nothing of a view that could not be created stays. One of that name that somebody else has made since does."""
         self.store.undo(definition.group, definition.epoch, lease.term)
         if self.store.put_record(PREFIX + definition.name, None, expected=definition.text()):
-            self.catalog.set_failure(definition.name, None)
+            self.catalog.set_stop(definition.name, None)
         self.drop_unneeded(definition.group, lease)
 
     def drop_unneeded(self, group: str, lease: Lease) -> None:

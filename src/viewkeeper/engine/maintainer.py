@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from viewkeeper.engine.catalog import HISTORY, ViewCatalog
@@ -66,8 +66,8 @@ class Maintainer:
         """Whether there is nothing to do: no change, no view to build anew, no epoch to finish."""
         plans = self.catalog.plans(group)
         state = self.store.group(group)
-        failures = self.catalog.failures()
-        if state.running is not None or any(plan.name in failures for plan in plans):
+        stopped = self.catalog.stops()
+        if state.running is not None or any(plan.name in stopped for plan in plans):
             return False
         cut = self._aim(group, plans, tables).cut
         return all(state.committed.cut.get(table) == positions for table, positions in cut.items())
@@ -152,7 +152,7 @@ class Maintainer:
         self, group: str, epoch: Epoch, cut: Cut, views: Sequence[ViewReport], started: float, jobs: int
     ) -> EpochReport:
         number = epoch.step.epoch
-        self._clear_failures(views, number)
+        self._clear_stops(views, number)
         seconds = time.perf_counter() - started
         report = EpochReport(group, number, cut, epoch.mode, seconds, jobs, tuple(views), time.time())
         self.store.put_record(f"{HISTORY}{group}/{number:012d}", report.text())
@@ -161,18 +161,18 @@ class Maintainer:
 
     def commit(self, group: str, epoch: int, views: Sequence[ViewReport], lease: Lease) -> None:
         """With a note of the views that came back: whoever looks right after the commit must not take them for stopped."""
-        failures = self.catalog.failures()
+        stops = self.catalog.stops()
         for view in views:
-            if view.error is None and view.view in failures:
-                self.catalog.set_failure(view.view, {**failures[view.view], "mended": epoch})
+            if view.error is None and view.view in stops:
+                self.catalog.set_stop(view.view, replace(stops[view.view], mended=epoch))
         self.store.commit(group, epoch, lease.term)
 
-    def _clear_failures(self, views: Sequence[ViewReport], epoch: int) -> None:
+    def _clear_stops(self, views: Sequence[ViewReport], epoch: int) -> None:
         """Only now: an epoch that is run again after a crash must find what it found the first time.
 
         And only what is older than this epoch: others may have gone on if this process slept.
         """
-        failures = self.catalog.failures()
+        stops = self.catalog.stops()
         for view in views:
-            if view.error is None and view.view in failures and int(failures[view.view]["epoch"]) < epoch:
-                self.catalog.set_failure(view.view, None)
+            if view.error is None and view.view in stops and stops[view.view].epoch < epoch:
+                self.catalog.set_stop(view.view, None)

@@ -9,6 +9,7 @@ from viewkeeper.engine.maintainer import Maintainer
 from viewkeeper.engine.oracle import compare, evaluate, shown_rows
 from viewkeeper.engine.reports import Verification, ViewReport
 from viewkeeper.maintain.definitions import Definition
+from viewkeeper.store.contract import Cut
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,21 @@ class Proof:
         store, catalog = self.maintainer.store, self.maintainer.catalog
         definition = catalog.definition(name)
         plan = catalog.plan(definition)
-        committed = store.group(definition.group).committed
+        epoch, cut = self._place(definition)
         self._carry_out_decided(definition)
-        stored = shown_rows(store, plan.shape, (committed.epoch,) * plan.shape.spec.regions)
-        oracle = evaluate(plan, catalog, self.maintainer.spark, committed.cut, catalog.shapes())
-        return compare(plan.name, committed.epoch, stored, oracle)
+        stored = shown_rows(store, plan.shape, (epoch,) * plan.shape.spec.regions)
+        oracle = evaluate(plan, catalog, self.maintainer.spark, cut, catalog.shapes())
+        return compare(plan.name, epoch, stored, oracle)
+
+    def _place(self, definition: Definition) -> tuple[int, Cut]:
+        """Where a view is: with its group, or where it stopped."""
+        store = self.maintainer.store
+        while True:
+            committed = store.group(definition.group).committed
+            stop = self.maintainer.catalog.stop(definition.name)
+            if store.group(definition.group).committed.epoch == committed.epoch:
+                stopped = stop is not None and not stop.is_over_at(committed.epoch)
+                return (stop.committed, stop.cut) if stop and stopped else (committed.epoch, committed.cut)
 
     def repair(self, name: str) -> ViewReport:
         """Apply exactly the difference between a view and its query, as an epoch at the cut where the view is."""

@@ -30,7 +30,7 @@ class Removal:
             with maintainer.catalog.going(definition.name):
                 maintainer.store.fence(definition.group, lease.term)
                 maintainer.store.put_record(PREFIX + definition.name, None)
-            maintainer.catalog.set_failure(definition.name, None)
+            maintainer.catalog.set_stop(definition.name, None)
             maintainer.leftovers.drop_unneeded(definition.group, lease)
             self._let_go(definition.group, lease)
         while below is not None:

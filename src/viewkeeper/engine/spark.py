@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +105,10 @@ class Spark:
             self._own.actions += 1
             frame = session.sql(sql)
             wanted = arrow_schema(frame.schema) if schema is None else schema
-            return frame.toArrow().rename_columns(wanted.names).cast(wanted)
+            found = frame.toArrow().rename_columns(wanted.names).cast(wanted)
+        if size >= LARGE:
+            _forget(session, tables)
+        return found
 
     def frame(self, sql: str, tables: Mapping[str, pa.Table]) -> DataFrame:
         """A query as a DataFrame, for a user to go on with."""
@@ -134,6 +137,12 @@ def _frame(session: SparkSession, table: pa.Table) -> Any:
     from viewkeeper.sql.schemas import ddl
 
     return session.createDataFrame(table.combine_chunks(), ddl(table.schema))
+
+
+def _forget(session: SparkSession, tables: Iterable[str]) -> None:
+    """A table that Spark has a name for stays in its memory: a large one must not until the next one takes the name."""
+    for name in tables:
+        session.catalog.dropTempView(name)
 
 
 def _local_session() -> SparkSession:

@@ -22,9 +22,8 @@ class Waiting:
     def for_view(cls, store: Store, catalog: ViewCatalog, view: Definition) -> Waiting:
         """For one view: in the tables under it, after its group's cut, or after the one where it stopped."""
         committed = store.group(view.group).committed
-        failure = catalog.failures().get(view.name, {})
-        stopped = failure.get("mended", committed.epoch + 1) > committed.epoch
-        cut = failure.get("cut", committed.cut) if stopped else committed.cut
+        stop = catalog.stop(view.name)
+        cut = committed.cut if stop is None or stop.is_over_at(committed.epoch) else stop.cut
         return cls._after(store, cut, catalog.lineage().base_tables(view))
 
     @classmethod

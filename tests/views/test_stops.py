@@ -1,0 +1,211 @@
+"""Views that a row has stopped: what they show meanwhile, and how they take up again what they have missed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support import store_of
+
+import viewkeeper as vk
+from viewkeeper.engine.epoch import FROM_SCRATCH
+from viewkeeper.store.contract import Kind
+
+BY_K = "SELECT k, SUM(v) AS s, COUNT(*) AS n FROM t GROUP BY k"
+NESTED = (
+    "SELECT n, SUM(s) DIV (MIN(s) - 7) AS q FROM (SELECT k, COUNT(*) AS n, SUM(v) AS s FROM t GROUP BY k) GROUP BY n"
+)
+"""Its inner block is brought to the epoch before the outer one fails, where a group's sum is 7."""
+
+
+@pytest.fixture
+def tables(db: vk.Database) -> vk.Database:
+    """t has three rows, u two."""
+    db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, k STRING, v BIGINT)")
+    db.execute("CREATE TABLE u (k STRING PRIMARY KEY, w BIGINT)")
+    db.table("t").put([row(1, "a", 10), row(2, "a", 20), row(3, "b", 5)])
+    db.table("u").put([{"k": "a", "w": 1}, {"k": "b", "w": 2}])
+    return db
+
+
+def row(key: int, k: str | None, v: int | None) -> dict[str, Any]:
+    return {"id": key, "k": k, "v": v}
+
+
+def rows(view: Any) -> list[tuple[Any, ...]]:
+    return sorted((tuple(found.values()) for found in view.scan().to_pylist()), key=repr)
+
+
+def equal(db: vk.Database) -> bool:
+    """Every view equals its oracle."""
+    return all(db.verify(view.name).equal for view in db.views())
+
+
+class Died(BaseException):
+    """In place of a process that dies."""
+
+
+def dies(*_: object) -> None:
+    raise Died
+
+
+def test_a_failing_view_stops_alone(tables: vk.Database) -> None:
+    tables.create_view("good", BY_K)
+    tables.create_view("bad", "SELECT id, 100 / v AS q FROM t")
+    tables.create_view("above", "SELECT COUNT(*) AS c FROM bad")
+    tables.table("t").put([row(4, "c", 0), row(1, "a", 50)])
+    report = tables.refresh()
+    assert set(report.failed) == {"bad", "above"}
+    assert "zero" in report.failed["bad"]
+    assert rows(tables.view("good")) == [("a", 70, 2), ("b", 5, 1), ("c", 0, 1)]
+    assert rows(tables.view("bad")) == [(1, 10.0), (2, 5.0), (3, 20.0)], "it stays where it was"
+    failures = {status.name: status.failure for status in tables.status()}
+    assert failures["good"] is None
+    assert "zero" in str(failures["bad"])
+    assert failures["above"] == 'view "above" waits for "bad", which stopped'
+    assert equal(tables), "each at its own cut"
+
+    tables.table("t").put(row(5, "c", 1))
+    assert set(tables.refresh().failed) == {"bad", "above"}
+    assert tables.verify("good").equal
+    statuses = {status.name: status for status in tables.status()}
+    assert [statuses[name].waiting for name in ("good", "bad", "above")] == [0, 3, 3], "what it has not taken in"
+    assert statuses["good"].lag == 0 < statuses["bad"].lag
+
+    tables.table("t").put(row(4, "c", 4))
+    report = tables.refresh()
+    assert report.failed == {}
+    assert report.views["bad"].strategy == "incremental"
+    assert (report.views["bad"].inserted, report.views["bad"].updated) == (2, 1), "what it has missed"
+    assert [(status.failure, status.waiting) for status in tables.status()] == [(None, 0)] * 3
+    assert rows(tables.view("above")) == [(5,)]
+    assert equal(tables)
+    tables.table("t").put(row(6, "c", 5))
+    assert tables.refresh().views["bad"].strategy == "incremental"
+    assert equal(tables)
+
+
+def test_a_mended_view_is_mended_even_if_the_epoch_is_run_twice(
+    tables: vk.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A maintainer that dies before its commit must leave the failure to the one that runs the epoch again."""
+    tables.create_view("bad", "SELECT 100 / v AS q FROM t")
+    tables.table("t").put([row(4, "c", 0), row(1, "a", 50)])
+    assert set(tables.refresh().failed) == {"bad"}
+    tables.table("t").delete([4, 2])
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store_of(tables), "commit", dies)
+        with pytest.raises(KeyboardInterrupt):
+            tables.refresh()
+    assert tables.view("bad").status().failure is not None
+    assert tables.refresh().failed == {}
+    assert rows(tables.view("bad")) == [(2.0,), (20.0,)]
+    assert equal(tables)
+
+
+@pytest.mark.parametrize("query", [BY_K, NESTED])
+@pytest.mark.parametrize("moment", ["commit", "withdraw"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_epoch_in_which_a_view_stops_may_be_run_twice(
+    tables: vk.Database, monkeypatch: pytest.MonkeyPatch, query: str, moment: str, times: int
+) -> None:
+    """What the first run has taken back, the second one must not take for all that there is."""
+    tables.create_view("v", query)
+    before = rows(tables.view("v"))
+    for turn in range(times):
+        tables.table("t").put([row(4, "c", 7), row(5, "d", 2**63 - 1), row(6, "d", 10 + turn), row(7, "b", turn)])
+        with monkeypatch.context() as patched:
+            patched.setattr(store_of(tables), moment, dies)
+            with pytest.raises(Died):
+                tables.refresh()
+        assert set(tables.refresh().failed) == {"v"}
+        assert rows(tables.view("v")) == before
+    tables.table("t").delete([4, 5])
+    report = tables.refresh()
+    assert (report.failed, report.views["v"].strategy) == ({}, "incremental")
+    assert equal(tables)
+    tables.table("t").put(row(8, "c", 1))
+    tables.refresh()
+    assert equal(tables)
+
+
+def test_a_record_that_outlives_its_view_s_return_does_no_harm(
+    tables: vk.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a process dies after its commit; or one that slept puts it there again, who is not told what came since."""
+    tables.create_view("v", BY_K)
+    tables.table("t").put([row(4, "c", 2**63 - 1), row(5, "c", 1), row(6, "a", 1)])
+    assert set(tables.refresh().failed) == {"v"}
+    catalog = tables._maintainer.catalog
+    old = catalog.stop("v")
+    tables.table("t").delete(4)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(tables._maintainer), "_clear_stops", dies)
+        with pytest.raises(Died):
+            tables.refresh()
+    assert equal(tables)
+    tables.table("t").put(row(7, "a", 1))
+    assert tables.refresh().views["v"].strategy == "incremental"
+    assert equal(tables)
+    catalog.set_stop("v", old)
+    tables.table("t").put(row(8, "a", 1))
+    assert tables.refresh().views["v"].strategy == FROM_SCRATCH
+    assert equal(tables)
+
+
+def test_what_the_logs_no_longer_tell_is_made_anew(tables: vk.Database) -> None:
+    tables.create_view("joined", "SELECT t.id, 100 DIV t.v AS q, u.w FROM t JOIN u ON t.k = u.k")
+    tables.create_view("sums", BY_K)
+    for turn in range(3):
+        tables.table("t").put([row(4, "a", 0), row(5 + turn, "b", 3)])
+        assert set(tables.refresh().failed) == {"joined"}
+    assert tables.trim(keep_seconds=0) > 0
+    tables.table("t").delete([4, 5])
+    report = tables.refresh()
+    assert {name: view.strategy for name, view in report.views.items()} == {
+        "joined": FROM_SCRATCH,
+        "sums": "incremental",
+    }
+    assert equal(tables)
+
+
+def test_an_index_that_was_made_meanwhile_knows_nothing_of_the_time_before(tables: vk.Database) -> None:
+    """A wider one takes the place of the view's own when another view needs more columns. Then a change of u looks into it."""
+    tables.create_view("joined", "SELECT t.id, 100 DIV u.w AS q FROM t JOIN u ON t.k = u.k", policy="incremental")
+    tables.table("u").put([{"k": "a", "w": 0}, {"k": "c", "w": 4}])
+    tables.table("t").put([row(4, "c", 1), row(5, "a", 2)])
+    assert set(tables.refresh().failed) == {"joined"}
+    narrow = {spec.name for spec in store_of(tables).tables() if spec.kind is Kind.INDEX}
+    tables.create_view("wide", "SELECT t.id, t.v, u.w FROM t JOIN u ON t.k = u.k", policy="incremental")
+    assert {spec.name for spec in store_of(tables).tables() if spec.kind is Kind.INDEX} != narrow
+    tables.table("u").put({"k": "a", "w": 50})
+    tables.table("t").delete(1)
+    report = tables.refresh()
+    assert (report.failed, report.views["joined"].strategy) == ({}, FROM_SCRATCH)
+    assert equal(tables)
+
+
+@pytest.mark.parametrize("tasks", [False, True])
+def test_a_stopped_join_meets_what_changed_on_both_sides(tables: vk.Database, tasks: bool) -> None:
+    """Its index is seen as it was when the view stopped, three epochs ago."""
+    if tasks:
+        tables._maintainer.tasks_from = 0
+    tables.create_view("joined", "SELECT t.id, t.v, 100 DIV (t.v + u.w) AS q FROM t JOIN u ON t.k = u.k")
+    tables.create_view("above", "SELECT v % 2 AS odd, SUM(q) AS s, MIN(q) AS lo FROM joined GROUP BY v % 2")
+    tables.create_view("other", "SELECT t.id, t.v, u.w FROM t JOIN u ON t.k = u.k")
+    for turn in range(3):
+        tables.table("t").put([row(4, "a", -1), row(5, "b", turn), row(1, "ba"[turn % 2], 10), row(6 + turn, "a", 3)])
+        tables.table("u").put({"k": "b", "w": 2 + turn})
+        assert set(tables.refresh().failed) == {"joined", "above"}
+    tables.table("t").delete([4, 6])
+    report = tables.refresh()
+    assert report.failed == {}
+    assert {view.strategy for view in report.views.values()} == {"incremental"}
+    assert equal(tables)
+    tables.table("u").put({"k": "a", "w": 9})
+    tables.refresh()
+    assert equal(tables)
