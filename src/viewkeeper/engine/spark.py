@@ -41,6 +41,9 @@ SMALL_SETTINGS = {
 }
 """For a handful of rows: compiling the plan would take longer than running it."""
 
+LARGE_SETTINGS = {"spark.sql.execution.arrow.localRelationThreshold": "1m"}
+"""Else Spark makes rows of its own of up to 48 MB of Arrow: a million of them take a quarter of a gigabyte of its memory."""
+
 FORGETFUL = {
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
@@ -80,7 +83,7 @@ class Spark:
         if large not in sessions:
             with self._starting:
                 derived = (self._given or _local_session()).newSession()
-            for name, value in {**SETTINGS, **({} if large else SMALL_SETTINGS)}.items():
+            for name, value in {**SETTINGS, **(LARGE_SETTINGS if large else SMALL_SETTINGS)}.items():
                 derived.conf.set(name, value)
             sessions[large] = derived
         return sessions[large]
