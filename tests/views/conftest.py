@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from small import row
 
 import viewkeeper as vk
 from viewkeeper.engine.spark import Spark
@@ -23,3 +24,13 @@ def db(tmp_path: Path, spark: SparkSession) -> Iterator[vk.Database]:
     """A fresh database over the shared session."""
     with vk.open(tmp_path / "db.vk", spark=spark, durability="off") as database:
         yield database
+
+
+@pytest.fixture
+def tables(db: vk.Database) -> vk.Database:
+    """t has three rows, u two."""
+    db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, k STRING, v BIGINT)")
+    db.execute("CREATE TABLE u (k STRING PRIMARY KEY, w BIGINT)")
+    db.table("t").put([row(1, "a", 10), row(2, "a", 20), row(3, "b", 5)])
+    db.table("u").put([{"k": "a", "w": 1}, {"k": "b", "w": 2}])
+    return db

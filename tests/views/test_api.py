@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from small import BY_K, equal, row, rows
 from support import connect, ended, start, store_of
 
 import viewkeeper as vk
@@ -30,31 +31,6 @@ from viewkeeper.errors import (
     StatementError,
 )
 from viewkeeper.store.contract import Kind
-
-BY_K = "SELECT k, SUM(v) AS s, COUNT(*) AS n FROM t GROUP BY k"
-
-
-@pytest.fixture
-def tables(db: vk.Database) -> vk.Database:
-    """t has three rows, u two."""
-    db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, k STRING, v BIGINT)")
-    db.execute("CREATE TABLE u (k STRING PRIMARY KEY, w BIGINT)")
-    db.table("t").put([row(1, "a", 10), row(2, "a", 20), row(3, "b", 5)])
-    db.table("u").put([{"k": "a", "w": 1}, {"k": "b", "w": 2}])
-    return db
-
-
-def row(key: int, k: str | None, v: int | None) -> dict[str, Any]:
-    return {"id": key, "k": k, "v": v}
-
-
-def rows(view: Any) -> list[tuple[Any, ...]]:
-    return sorted((tuple(found.values()) for found in view.scan().to_pylist()), key=repr)
-
-
-def equal(db: vk.Database) -> bool:
-    """Every view equals its oracle."""
-    return all(db.verify(view.name).equal for view in db.views())
 
 
 def hidden(db: vk.Database) -> set[str]:

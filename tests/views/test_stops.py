@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from small import BY_K, equal, row, rows
 from support import store_of
 
 import viewkeeper as vk
 from viewkeeper.engine.epoch import FROM_SCRATCH
 from viewkeeper.store.contract import Kind
 
-BY_K = "SELECT k, SUM(v) AS s, COUNT(*) AS n FROM t GROUP BY k"
 NESTED = (
     "SELECT n, SUM(s) DIV (MIN(s) - 7) AS q FROM (SELECT k, COUNT(*) AS n, SUM(v) AS s FROM t GROUP BY k) GROUP BY n"
 )
 """Its inner block is brought to the epoch before the outer one fails, where a group's sum is 7."""
-
-
-@pytest.fixture
-def tables(db: vk.Database) -> vk.Database:
-    """t has three rows, u two."""
-    db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, k STRING, v BIGINT)")
-    db.execute("CREATE TABLE u (k STRING PRIMARY KEY, w BIGINT)")
-    db.table("t").put([row(1, "a", 10), row(2, "a", 20), row(3, "b", 5)])
-    db.table("u").put([{"k": "a", "w": 1}, {"k": "b", "w": 2}])
-    return db
-
-
-def row(key: int, k: str | None, v: int | None) -> dict[str, Any]:
-    return {"id": key, "k": k, "v": v}
-
-
-def rows(view: Any) -> list[tuple[Any, ...]]:
-    return sorted((tuple(found.values()) for found in view.scan().to_pylist()), key=repr)
-
-
-def equal(db: vk.Database) -> bool:
-    """Every view equals its oracle."""
-    return all(db.verify(view.name).equal for view in db.views())
 
 
 class Died(BaseException):

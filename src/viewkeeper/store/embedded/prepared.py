@@ -31,6 +31,7 @@ from viewkeeper.store.embedded.writes import (
     Work,
     as_expected,
     change,
+    commit_decided,
     complete,
     lock,
     refuse_pending,
@@ -108,15 +109,7 @@ class PreparedWrites:
         self.files.catalog.commit(group, epoch, term)
         faults.reach("prepare.decided")
         try:
-            for region in self._regions.values():
-                region.connection.execute("COMMIT")
-                faults.reach("prepare.region_committed")
-        except StorageError as error:
-            raise type(error)(
-                f"the write is decided, but not yet everywhere: {error.message}",
-                hint="do not repeat it: it is carried out by the next write, cut or open that finds the cause mended",
-                decided=True,
-            ) from error
+            commit_decided(self._regions.values(), "prepare.region_committed")
         finally:
             self._stack.close()
         with suppress(ViewkeeperError):  # the writes are everywhere; whoever finds a decision next marks it finished

@@ -139,20 +139,25 @@ def _commit_alone(region: Locked) -> None:
     faults.reach("write.committed")
 
 
-def _commit_together(files: Files, changed: list[Locked], stamp: int) -> None:
-    faults.reach("transaction.staged")
-    decision = files.transactions.decide(stamp, [(region.participant, region.entries) for region in changed])
-    faults.reach("transaction.decided")
+def commit_decided(regions: Iterable[Locked], point: str) -> None:
+    """Commit in every region what a decision is on record for: from there on a failure only puts it off."""
     try:
-        for region in changed:
+        for region in regions:
             region.connection.execute("COMMIT")
-            faults.reach("transaction.region_committed")
+            faults.reach(point)
     except StorageError as error:
         raise type(error)(
             f"the write is decided, but not yet everywhere: {error.message}",
             hint="do not repeat it: it is carried out by the next write, cut or open that finds the cause mended",
             decided=True,
         ) from error
+
+
+def _commit_together(files: Files, changed: list[Locked], stamp: int) -> None:
+    faults.reach("transaction.staged")
+    decision = files.transactions.decide(stamp, [(region.participant, region.entries) for region in changed])
+    faults.reach("transaction.decided")
+    commit_decided(changed, "transaction.region_committed")
     with suppress(ViewkeeperError):  # the write is everywhere; whoever finds the decision next marks it finished
         files.transactions.finish(decision, files.clock.tick())
     faults.reach("transaction.finished")
