@@ -10,7 +10,6 @@ from sqlglot import exp
 
 from viewkeeper.sql.algebra import Call, Column, Function, NotIncremental, Output
 from viewkeeper.sql.joins import From
-from viewkeeper.sql.refusals import function_name, function_name_of
 from viewkeeper.sql.syntax import DIALECT
 
 _SIMPLE = {
@@ -27,9 +26,6 @@ _SIMPLE = {
     exp.StddevSamp: Function.STDDEV_SAMP,
 }
 
-_BY_NAME = {"EVERY": Function.BOOL_AND, "SOME": Function.BOOL_OR}
-"""Aggregates that the parser takes for functions that it does not know."""
-
 
 def has_aggregates(tree: exp.Select) -> bool:
     return bool(tree.args.get("group") or tree.args.get("having")) or any(
@@ -38,7 +34,7 @@ def has_aggregates(tree: exp.Select) -> bool:
 
 
 def _is_aggregate(node: object) -> bool:
-    return isinstance(node, exp.AggFunc | exp.Any) or (isinstance(node, exp.Func) and function_name(node) in _BY_NAME)
+    return isinstance(node, exp.AggFunc | exp.Any)
 
 
 def groups_of(tree: exp.Select, items: Sequence[exp.Expression]) -> list[exp.Expression]:
@@ -78,7 +74,7 @@ class Aggregation:
         for number, group in enumerate(self.groups):
             if node == group:
                 return exp.column(f"g{number}")
-        if isinstance(node, exp.Filter | exp.AggFunc | exp.Any) or function_name_of(node) in _BY_NAME:
+        if isinstance(node, exp.Filter) or _is_aggregate(node):
             return exp.column(f"a{self._call(node)}")
         for key, value in list(node.args.items()):
             if isinstance(value, exp.Expression):
@@ -136,18 +132,16 @@ def _function(node: exp.Expression) -> tuple[Function, exp.Expression | None]:
     if isinstance(node, exp.CountIf):
         return Function.COUNT, exp.case().when(inner.copy(), exp.Literal.number(1))
     if isinstance(node, exp.Count):
-        if node.expressions or isinstance(inner, exp.Star | exp.Literal):
-            if isinstance(inner, exp.Star) or (isinstance(inner, exp.Literal) and not node.expressions):
-                return Function.COUNT, None
+        if node.expressions or (isinstance(inner, exp.Star) and any(inner.args.values())):
             raise NotIncremental(node.sql(DIALECT), "has no delta rule")
+        if isinstance(inner, exp.Star | exp.Literal):
+            return Function.COUNT, None
         if isinstance(inner, exp.Distinct):
             if len(inner.expressions) != 1:
                 raise NotIncremental(node.sql(DIALECT), "has no delta rule")
             return Function.COUNT_DISTINCT, inner.expressions[0]
         return Function.COUNT, inner
     function = _SIMPLE.get(cast("type[exp.AggFunc]", type(node)))
-    if function is None and function_name_of(node) in _BY_NAME and len(node.expressions) == 1:
-        return _BY_NAME[function_name_of(node)], node.expressions[0]
     if isinstance(node, exp.Any):
         return Function.BOOL_OR, inner.unnest()
     if function is None or node.expressions:

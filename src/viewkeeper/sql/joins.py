@@ -23,7 +23,7 @@ from viewkeeper.sql.algebra import (
     Source,
     Top,
 )
-from viewkeeper.sql.refusals import own_nodes
+from viewkeeper.sql.refusals import own_nodes, refuse_clauses
 from viewkeeper.sql.syntax import DIALECT
 
 
@@ -72,6 +72,7 @@ class From:
     def _source(self, node: exp.Expression) -> Source:
         alias = node.alias_or_name.lower()
         if isinstance(node, exp.Subquery):
+            refuse_clauses(node)
             return Source(alias, self.compiler.inner(node.this, names_of(node.this)))
         if not isinstance(node, exp.Table) or node.args.get("joins") or node.args.get("pivots"):
             raise NotIncremental(node.sql(DIALECT), "in FROM has no delta rule")

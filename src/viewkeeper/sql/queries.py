@@ -20,6 +20,7 @@ from viewkeeper.names import RESERVED_PREFIX, quoted
 from viewkeeper.sql.aggregates import Aggregation, groups_of, has_aggregates
 from viewkeeper.sql.algebra import Aggregate, Block, Column, NotIncremental, Output, Part, Select, Source, Top
 from viewkeeper.sql.joins import From, names_of
+from viewkeeper.sql.misread import refuse_misread
 from viewkeeper.sql.refusals import function_name, refuse_clauses
 from viewkeeper.sql.syntax import DIALECT, parse_one
 
@@ -87,6 +88,7 @@ def with_ties_broken(query: str) -> str:
 def compile_query(name: str, query: str, output_names: Sequence[str], known: Columns) -> tuple[Block, ...]:
     """The blocks of a query, the last one under `name` with the columns `output_names` (Spark's, by position)."""
     tree = parse_one(query)
+    refuse_misread(query, tree)
     schema: dict[str, object] = {table: dict.fromkeys(columns, "unknown") for table, columns in known.items()}
     _keep_field_names(tree)
     try:

@@ -53,6 +53,17 @@ def _refuse_node(node: exp.Expression) -> None:
         raise NotIncremental("a star in an expression", "has no delta rule: name the columns")
     if isinstance(node, exp.UDTF | exp.Lateral) or function_name_of(node) in _ROW_MAKERS:
         raise NotIncremental("a function that makes rows", f"has no delta rule: {node.sql(DIALECT)}")
+    _refuse_time_window(node)
+
+
+def _refuse_time_window(node: exp.Expression) -> None:
+    """A sliding window makes several rows of one, and a session's bounds depend on all rows of its group.
+
+    A tumbling one is an expression like any other: a row is in one window, and that is set by its time alone.
+    """
+    name = function_name_of(node)
+    if name == "SESSION_WINDOW" or (name == "WINDOW" and len(node.expressions) > 2):
+        raise NotIncremental("a sliding or session window", f"has no delta rule: {node.sql(DIALECT)}")
 
 
 def own_nodes(tree: exp.Select) -> Iterator[exp.Expression]:

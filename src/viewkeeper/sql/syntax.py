@@ -38,7 +38,11 @@ class Spark4(Spark):
         STRING_ESCAPES: ClassVar = ["'", '"', "\\"]
 
     class Parser(Spark.Parser):  # type: ignore[misc, valid-type]  # sqlglot makes the attribute when it makes the class
-        FUNCTIONS: ClassVar = {name: build for name, build in Spark.Parser.FUNCTIONS.items() if name in _READ_FUNCTIONS}
+        FUNCTIONS: ClassVar = {
+            **{name: build for name, build in Spark.Parser.FUNCTIONS.items() if name in _READ_FUNCTIONS},
+            "EVERY": exp.LogicalAnd.from_arg_list,
+            "SOME": exp.LogicalOr.from_arg_list,
+        }
 
 
 DIALECT = "spark4"
