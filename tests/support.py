@@ -127,7 +127,7 @@ def _ask(path: Path, sql: str) -> Any:
 
 
 def _column(path: Path, sql: str) -> list[Any]:
-    pool = Pool(synchronous="FULL", timeout=10)
+    pool = Pool(path.parent, synchronous="FULL", timeout=10)
     try:
         with pool.use(path) as connection:
             return list(connection.query(sql).column(0).to_pylist())
@@ -144,3 +144,16 @@ def store_of(database: vk.Database) -> EmbeddedStore:
     store = database._store
     assert isinstance(store, EmbeddedStore)
     return store
+
+
+@contextmanager
+def file_with_rows(db: vk.Database, name: str) -> Iterator[Any]:
+    """The file of a region that has rows, opened behind the engine's back."""
+    for path in store_of(db)._files.handle(name).paths:
+        connection = connect(path)
+        try:
+            if connection.query("SELECT 1 FROM rows").num_rows:
+                yield connection
+                return
+        finally:
+            connection.close()

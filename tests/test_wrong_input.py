@@ -429,3 +429,22 @@ def test_a_full_disk_at_the_opening(small_disk: Path) -> None:
     filler.empty()
     with vk.open(small_disk / "shop" / "shop.vk") as db:
         assert db.tables() == []
+
+
+def test_a_closed_database_is_not_written_to(folder: Path, db: vk.Database, events: vk.Table) -> None:
+    """Nor is any other file: those that the process opens next get the numbers that the database's files had."""
+    events.put(GOOD)
+    db.close()
+    beside = [vk.open(folder.with_name(f"{number}.vk")) for number in range(3)]
+    for use in (lambda: events.put(GOOD), lambda: db.table("events"), lambda: events.get(1), db.views):
+        with pytest.raises(vk.InputError, match=r'database ".*shop.vk" is closed\n  hint: open it again'):
+            use()
+    db.close()
+    for other in beside:
+        other.create_table("t", "k INT", primary_key="k")
+        other.table("t").put({"k": 1})
+        other.close()
+    with vk.open(folder) as again:
+        assert again.table("events").get(1) == STORED
+        again.table("events").put({**GOOD, "id": 2})
+        check_consistent(store_of(again), folder)

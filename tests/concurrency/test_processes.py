@@ -115,7 +115,7 @@ def test_idle_connections_are_bounded_by_files_and_by_bytes(tmp_path: Path, monk
             one.execute("INSERT INTO t VALUES (zeroblob(100000))")
         return path
 
-    pool = Pool(synchronous="OFF", timeout=TIMEOUT)
+    pool = Pool(tmp_path, synchronous="OFF", timeout=TIMEOUT)
     pool._most_files = 3
     paths = [pages(number) for number in range(5)]
     assert list(pool._idle) == paths[2:], "the least recently used are closed"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from small import BY_K, equal, row, rows
-from support import connect, ended, start, store_of
+from support import ended, file_with_rows, start, store_of
 
 import viewkeeper as vk
 from viewkeeper.engine import leadership
@@ -467,19 +466,6 @@ def test_dataframes_and_sql(tables: vk.Database) -> None:
 
 
 Damage = Callable[[Any], None]
-
-
-@contextmanager
-def file_with_rows(db: vk.Database, name: str) -> Iterator[Any]:
-    """The file of a region that has rows, opened behind the engine's back."""
-    for path in store_of(db)._files.handle(name).paths:
-        connection = connect(path)
-        try:
-            if connection.query("SELECT 1 FROM rows").num_rows:
-                yield connection
-                return
-        finally:
-            connection.close()
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,10 @@ import threading
 import time
 from pathlib import Path
 
-from viewkeeper.store.embedded.connection import translated
+from viewkeeper.store.embedded.connection import closed, translated
 
 _FORMAT = struct.Struct("<q")
+CLOSED = -1
 
 
 class Clock:
@@ -35,6 +36,8 @@ class Clock:
     def tick(self) -> int:
         """A stamp greater than every stamp given before, by any process."""
         with self._lock:
+            if self._file == CLOSED:
+                raise closed(self._path.parent)
             if self._process != os.getpid():
                 self._open()
             fcntl.flock(self._file, fcntl.LOCK_EX)
@@ -49,4 +52,8 @@ class Clock:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        os.close(self._file)
+        """No more stamps: the number of the file may soon be another file's."""
+        with self._lock:
+            if self._process == os.getpid() and self._file != CLOSED:
+                os.close(self._file)
+            self._file = CLOSED

@@ -28,7 +28,7 @@ import adbc_driver_manager
 import adbc_driver_sqlite
 import pyarrow as pa
 
-from viewkeeper.errors import Busy, Corrupt, DiskFull, ReadOnly, StorageError, ViewkeeperError
+from viewkeeper.errors import Busy, Corrupt, DiskFull, InputError, ReadOnly, StorageError, ViewkeeperError
 
 BATCH_ROWS = 65_536
 """Rows per Arrow batch of a result."""
@@ -245,6 +245,10 @@ def _system_translation(error: OSError, path: Path) -> StorageError:
     return StorageError(f'"{path}": {error.strerror}', path=str(path))
 
 
+def closed(folder: Path) -> InputError:
+    return InputError(f'database "{folder}" is closed', hint="open it again")
+
+
 def _disk_full(path: Path) -> DiskFull:
     return DiskFull(f'file "{path}": no room left on the disk', hint="nothing was written; make room and call again")
 
@@ -252,9 +256,11 @@ def _disk_full(path: Path) -> DiskFull:
 class Pool:
     """Connections by file, each lent to one user at a time; the files least recently used are closed first."""
 
-    def __init__(self, *, synchronous: str, timeout: float) -> None:
+    def __init__(self, folder: Path, *, synchronous: str, timeout: float) -> None:
         self._synchronous = synchronous
         self._timeout = timeout
+        self._folder = folder
+        self._ended = False
         self._start()
         _pools.add(self)
 
@@ -279,6 +285,8 @@ class Pool:
             _abandoned.append(self._idle)
             self._start()
         with self._lock:
+            if self._ended:
+                raise closed(self._folder)
             waiting = self._idle.get(path)
             if waiting:
                 self._idle_bytes -= waiting[-1].kept_bytes
@@ -290,17 +298,32 @@ class Pool:
             connection.kept_bytes = min(CACHE_BYTES, connection.path.stat().st_size)
         surplus: list[Connection] = []
         with self._lock:
-            self._idle_bytes += connection.kept_bytes
-            self._idle.setdefault(connection.path, []).append(connection)
-            self._idle.move_to_end(connection.path)
-            while len(self._idle) > self._most_files or self._idle_bytes > IDLE_BYTES:
-                surplus += self._forget(next(iter(self._idle)))
+            if self._ended:
+                surplus.append(connection)
+            else:
+                surplus += self._keep(connection)
         _close_all(surplus)
+
+    def _keep(self, connection: Connection) -> list[Connection]:
+        """Those that have to go for it."""
+        surplus: list[Connection] = []
+        self._idle_bytes += connection.kept_bytes
+        self._idle.setdefault(connection.path, []).append(connection)
+        self._idle.move_to_end(connection.path)
+        while len(self._idle) > self._most_files or self._idle_bytes > IDLE_BYTES:
+            surplus += self._forget(next(iter(self._idle)))
+        return surplus
 
     def _forget(self, path: Path) -> list[Connection]:
         gone = self._idle.pop(path)
         self._idle_bytes -= sum(connection.kept_bytes for connection in gone)
         return gone
+
+    def end(self) -> None:
+        """Close all connections for good: those that are lent out when they come back."""
+        with self._lock:
+            self._ended = True
+        self.close()
 
     def close(self, under: Path | None = None) -> None:
         """Close idle connections: all of them, or those to files under a folder."""

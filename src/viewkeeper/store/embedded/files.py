@@ -60,7 +60,7 @@ class Files:
 
     def __init__(self, folder: Path, *, synchronous: str, timeout: float) -> None:
         self.folder = folder
-        self.pool = Pool(synchronous=synchronous, timeout=timeout)
+        self.pool = Pool(folder, synchronous=synchronous, timeout=timeout)
         self.catalog = Catalog(self.pool, folder / "catalog.db")
         self.transactions = Transactions(self.pool, folder / "transactions.db")
         self._handles: dict[str, Handle] = {}
@@ -189,9 +189,9 @@ class Files:
         self.catalog.forget(entry.number)
 
     def close(self) -> None:
-        self.pool.close()
-        with suppress(OSError):
-            self.clock.close()
+        """For good: whoever comes later hears that the database is closed."""
+        self.pool.end()
+        self.clock.close()
 
 
 def check_open(state: rows.State) -> rows.State:

@@ -29,6 +29,7 @@ from viewkeeper.testing.contract.support import (
     region_rows,
     replayed,
     run_epoch,
+    through_a_restart,
 )
 
 NONE, G, H = None, "g", "h"
@@ -51,7 +52,7 @@ class EpochContract(StoreFixtures):
             store.group(GROUP)
         store.create_group("zebra")
         store.create_group(GROUP)
-        for handle in (store, reopen()):
+        for handle in through_a_restart(store, reopen):
             assert handle.group(GROUP) == GroupState(GROUP, EpochRecord(0, {}))
             assert [state.name for state in handle.groups()] == [GROUP, "zebra"]
 
@@ -196,11 +197,11 @@ class EpochContract(StoreFixtures):
             deletes = [(G, float(n - 2))] if n > 2 else []
             run_epoch(kept, TOTALS, changes(TOTALS, [(G, float(n), n), (None, 0.0, n)], deletes))
             seen.append(everything(kept, "totals"))
-        for handle in (kept, reopen()):
+        for handle in through_a_restart(kept, reopen):
             for epoch, rows in enumerate(seen):
                 assert everything(handle, "totals", _at(epoch)) == rows
-        for region in range(3):
-            assert replayed(TOTALS, log_of(kept, TOTALS, region)) == exact(region_rows(kept, TOTALS, region))
+            for region in range(3):
+                assert replayed(TOTALS, log_of(handle, TOTALS, region)) == exact(region_rows(handle, TOTALS, region))
 
     def test_commit_twice_is_commit_once(self, kept: Store) -> None:
         epoch = run_epoch(kept, TOTALS, changes(TOTALS, FIRST), cut={"pairs": (1, 1)})

@@ -18,6 +18,7 @@ from viewkeeper.testing.contract.support import (
     created,
     everything,
     region_of,
+    through_a_restart,
 )
 
 LONG, SHORT = 60.0, 0.05
@@ -104,7 +105,7 @@ class LeadershipContract(StoreFixtures):
         running = store.begin(GROUP, {}, 1).epoch
         apply_all(store, TOTALS, changes(TOTALS, [("g", 1.0, 1)]), running, term=1)
         other.fence(GROUP, 5)
-        for handle in (store, reopen()):
+        for handle in through_a_restart(store, reopen):
             self._check_fenced(handle, running, term=4)
         last = reopen()
         assert last.group(GROUP).running is not None

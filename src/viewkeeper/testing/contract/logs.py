@@ -32,6 +32,7 @@ from viewkeeper.testing.contract.support import (
     replayed,
     run_epoch,
     same_region,
+    through_a_restart,
     update,
 )
 
@@ -60,7 +61,7 @@ class LogContract(StoreFixtures):
             (4, ONE, True, False, "b", None),
             (4, TWO, False, True, None, "d"),
         ]
-        for handle in (store, reopen()):
+        for handle in through_a_restart(store, reopen):
             batches = list(handle.log("pairs", 0, 0, 4))
             assert all(batch.schema.equals(positioned_log_schema(PAIRS)) for batch in batches)
             log = pa.Table.from_batches(batches)

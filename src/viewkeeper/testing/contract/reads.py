@@ -21,6 +21,7 @@ from viewkeeper.testing.contract.support import (
     listed,
     put,
     region_rows,
+    through_a_restart,
     update,
 )
 
@@ -125,7 +126,7 @@ class ReadContract(StoreFixtures):
         ):
             store.write(mutations)
             seen[store.positions("pairs")] = everything(store, "pairs")
-        for handle in (store, reopen()):
+        for handle in through_a_restart(store, reopen):
             for at, rows in seen.items():
                 self._check_snapshot(handle, at, rows)
 

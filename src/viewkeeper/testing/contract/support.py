@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -84,6 +84,12 @@ class StoreFixtures:
     def other(self, store: Store) -> Store:
         """A second handle on the same data, as another process would have; or `store` itself."""
         raise NotImplementedError("give a fixture `other`: a second handle on the data of `store`")
+
+
+def through_a_restart(store: Store, reopen: Reopen) -> Iterator[Store]:
+    """The store as it is, and then as it is when it has been closed and opened."""
+    yield store
+    yield reopen()
 
 
 def arrow(spec: TableSpec, rows: Iterable[Plain], columns: Sequence[str] | None = None) -> pa.Table:

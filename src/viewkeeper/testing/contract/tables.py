@@ -24,6 +24,7 @@ from viewkeeper.testing.contract.support import (
     keys_of,
     log_of,
     put,
+    through_a_restart,
 )
 
 KEY_ONLY = TableSpec(
@@ -38,7 +39,7 @@ KEY_ONLY = TableSpec(
 class TableContract(StoreFixtures):
     def test_a_table_is_found_as_it_was_declared(self, store: Store, reopen: Reopen) -> None:
         created(store, PAIRS, STOCK, TOTALS)
-        for handle in (store, reopen()):
+        for handle in through_a_restart(store, reopen):
             assert [handle.table(spec.name) for spec in (PAIRS, STOCK, TOTALS)] == [PAIRS, STOCK, TOTALS]
             assert handle.table("stock").schema.equals(STOCK.schema)
 

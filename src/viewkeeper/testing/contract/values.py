@@ -25,6 +25,7 @@ from viewkeeper.testing.contract.support import (
     region_rows,
     replayed,
     run_epoch,
+    through_a_restart,
 )
 from viewkeeper.testing.memory_values import rank, to_python
 
@@ -117,7 +118,7 @@ class ValueContract(StoreFixtures):
         store.write([put(spec, *((number, None, value) for number, value, _ in rows))])
         swapped = arrow(spec, [{"k": number, "v": None, "w": value} for number, value, _ in rows])
         original = arrow(spec, [{"k": number, "v": value, "w": None} for number, value, _ in rows])
-        for handle in (store, reopen()):
+        for handle in through_a_restart(store, reopen):
             assert exact(handle.scan("things")) == exact(swapped)
             assert handle.scan("things").schema.equals(spec.schema)
             at = tuple(min(position, 1) for position in handle.positions("things"))

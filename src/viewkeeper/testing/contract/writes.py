@@ -25,6 +25,7 @@ from viewkeeper.testing.contract.support import (
     put,
     region_of,
     same_region,
+    through_a_restart,
     update,
 )
 
@@ -61,7 +62,7 @@ class WriteContract(StoreFixtures):
         created(store, PAIRS, STOCK)
         store.write([put(PAIRS, *((k, str(k)) for k in range(20))), put(STOCK, (1, "s", 1, 1.0))])
         store.write([delete(PAIRS, (3,)), put(PAIRS, (4, "four")), update(PAIRS, {"k": 5, "v": "five"})])
-        for handle in (store, reopen()):
+        for handle in through_a_restart(store, reopen):
             assert dict(everything(handle, "pairs")) == {k: str(k) for k in range(20) if k != 3} | {
                 4: "four",
                 5: "five",
