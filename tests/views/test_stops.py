@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from small import BY_K, equal, row, rows
-from support import store_of
+from support import file_with_rows, store_of
 
 import viewkeeper as vk
 from viewkeeper.engine.epoch import FROM_SCRATCH
@@ -119,7 +119,7 @@ def test_a_record_that_outlives_its_view_s_return_does_no_harm(
     old = catalog.stop("v")
     tables.table("t").delete(4)
     with monkeypatch.context() as patched:
-        patched.setattr(type(tables._maintainer), "_clear_stops", dies)
+        patched.setattr(type(tables._maintainer), "recorded", dies)
         with pytest.raises(Died):
             tables.refresh()
     assert equal(tables)
@@ -182,5 +182,86 @@ def test_a_stopped_join_meets_what_changed_on_both_sides(tables: vk.Database, ta
     assert {view.strategy for view in report.views.values()} == {"incremental"}
     assert equal(tables)
     tables.table("u").put({"k": "a", "w": 9})
+    tables.refresh()
+    assert equal(tables)
+
+
+def test_a_view_stays_stopped_when_nothing_is_left_of_what_it_missed(tables: vk.Database) -> None:
+    """No change in the log is not the same as no change."""
+    tables.create_view("bad", "SELECT id, 100 / v AS q FROM t")
+    tables.table("t").put([row(4, "c", 0), row(1, "a", 50)])
+    tables.refresh()
+    assert tables.trim(keep_seconds=0) > 0
+    assert set(tables.refresh().failed) == {"bad"}
+    tables.table("t").delete(4)
+    assert tables.refresh().failed == {}
+    assert rows(tables.view("bad")) == [(1, 2.0), (2, 5.0), (3, 20.0)]
+    assert equal(tables)
+
+
+def test_a_view_that_a_change_of_another_table_mends_has_not_lost_the_first_one(tables: vk.Database) -> None:
+    tables.create_view(
+        "q",
+        "SELECT s.k, 100 DIV (s.n + u.w) AS q FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) AS s JOIN u ON s.k = u.k",
+    )
+    tables.table("u").put({"k": "a", "w": -3})
+    tables.refresh()
+    tables.table("t").put(row(4, "a", 1))
+    assert set(tables.refresh().failed) == {"q"}
+    assert tables.trim(keep_seconds=0) > 0
+    tables.table("u").put({"k": "a", "w": 10})
+    assert tables.refresh().failed == {}
+    assert equal(tables)
+
+
+def test_what_stands_on_a_view_that_was_damaged_is_made_anew(tables: vk.Database) -> None:
+    """In its group and in others: what mends the view is in its log, and they had never seen what was wrong with it."""
+    tables.create_view("bag", "SELECT k FROM t", regions=1)
+    tables.create_view("beside", "SELECT COUNT(*) AS n FROM bag")
+    tables.create_view("above", "SELECT k, COUNT(*) AS n FROM bag GROUP BY k", refresh="every 60 seconds")
+    tables.create_view("top", "SELECT SUM(n) AS n FROM above", refresh="every 60 seconds")
+    with file_with_rows(tables, "bag") as connection:
+        connection.execute("DELETE FROM rows")
+    tables.table("t").delete(3)
+    assert "bag" in tables.refresh("bag").failed
+    assert tables.refresh("bag").failed == {}
+    tables.refresh()
+    assert rows(tables.view("beside")) == [(2,)]
+    assert rows(tables.view("above")) == [("a", 2)]
+    assert rows(tables.view("top")) == [(2,)]
+    assert [status.failure for status in tables.status()] == [None] * 4
+    assert equal(tables)
+    tables.table("t").put(row(9, "z", 1))
+    assert {view.strategy for view in tables.refresh().views.values()} == {"incremental"}
+    assert equal(tables)
+
+
+def test_repair_mends_what_stands_on_a_view_too(tables: vk.Database) -> None:
+    tables.create_view("by_k", "SELECT k, SUM(v) AS s FROM t GROUP BY k", regions=1)
+    tables.create_view("beside", "SELECT SUM(s) AS s FROM by_k")
+    tables.create_view("above", "SELECT SUM(s) AS s FROM by_k", refresh="every 60 seconds")
+    with file_with_rows(tables, "by_k") as connection:
+        connection.execute("UPDATE rows SET v0 = v0 + 1")
+    tables.repair("by_k")
+    assert equal(tables)
+    with file_with_rows(tables, "beside") as connection:
+        connection.execute("UPDATE rows SET v0 = v0 + 1")
+    tables.repair("by_k")
+    assert equal(tables), "damage that had been passed on"
+    tables.table("t").put(row(9, "z", 1))
+    tables.refresh()
+    assert equal(tables)
+
+
+def test_a_view_over_one_that_stopped_is_not_repaired_over_its_old_rows(tables: vk.Database) -> None:
+    tables.create_view("bad", "SELECT id, 100 / v AS q FROM t")
+    tables.create_view("above", "SELECT t.id, bad.q FROM t LEFT JOIN bad ON t.id = bad.id")
+    tables.create_view("higher", "SELECT COUNT(*) AS n FROM bad", refresh="every 60 seconds")
+    tables.table("t").put([row(4, "c", 0), row(5, "c", 1)])
+    tables.refresh()
+    for name in ("above", "higher"):
+        assert 'waits for "bad"' in str(tables.repair(name).error)
+        assert tables.view(name).status().failure is not None
+    tables.table("t").delete(4)
     tables.refresh()
     assert equal(tables)

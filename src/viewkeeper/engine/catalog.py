@@ -139,9 +139,23 @@ class ViewCatalog:
         found = self.store.records(STOP)
         return {name.removeprefix(STOP): Stop.of_record(json.loads(text)) for name, text in found.items()}
 
+    def stopped(self, group: str, epoch: int) -> set[str]:
+        """The views of a group that had stopped by an epoch of it, and not come back."""
+        stops = self.stops()
+        own = {view.name for view in self.definitions() if view.group == group} if stops else set()
+        return {name for name in own & stops.keys() if stops[name].stands_at(epoch)}
+
     def stop(self, view: str) -> Stop | None:
         text = self.store.record(STOP + view)
         return None if text is None else Stop.of_record(json.loads(text))
 
     def set_stop(self, view: str, stop: Stop | None) -> None:
-        self.store.put_record(STOP + view, None if stop is None else json.dumps(asdict(stop)))
+        self.store.put_record(STOP + view, _stop_text(stop))
+
+    def change_stop(self, view: str, known: Stop, stop: Stop | None) -> None:
+        """The same, unless the record is another by now: then whoever made it knows better."""
+        self.store.put_record(STOP + view, _stop_text(stop), expected=_stop_text(known))
+
+
+def _stop_text(stop: Stop | None) -> str | None:
+    return None if stop is None else json.dumps(asdict(stop))

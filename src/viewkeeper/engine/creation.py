@@ -16,7 +16,7 @@ from viewkeeper.errors import Fenced, NameTaken, NotFound, NotMaintainable
 from viewkeeper.maintain.definitions import PREFIX, Definition, RecordedTypes, Summary, plan_view
 from viewkeeper.maintain.plan import ViewPlan
 from viewkeeper.sql.queries import refuse_unrepeatable
-from viewkeeper.store.contract import EpochRecord, Kind, Lease, TableSpec
+from viewkeeper.store.contract import EpochRecord, Kind, Lease, RunningEpoch, TableSpec
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Creation:
             epoch = self._epoch(plan, others, group, aim, lease)
             views = epoch.run(rebuild=[plan.name])
             _check_filled(plan.name, views)
-            maintainer.commit(group, record.epoch, views, lease)
+            maintainer.commit(group, epoch, views, lease)
         except BaseException:
             maintainer.leftovers.undo_creation(recorded, lease)
             raise
@@ -134,12 +134,18 @@ class Creation:
                 return aim
 
     def _put_on_record(self, definition: Definition, plan: ViewPlan, record: EpochRecord, lease: Lease) -> Definition:
+        """Only while the epoch is ours: if another process has ended it, a definition that names it would be a view's that
+        was never filled."""
         store = self.maintainer.store
         there = [Definition.of_text(text).number for text in store.records(PREFIX).values()]
         recorded = replace(definition, epoch=record.epoch, number=1 + max(there, default=0), summary=Summary.of(plan))
-        if not store.put_record(PREFIX + definition.name, recorded.text(), expected=None):
+        ours = RunningEpoch(definition.group, record.epoch, lease.term)
+        if not store.put_record(PREFIX + definition.name, recorded.text(), expected=None, during=ours):
             store.undo(definition.group, record.epoch, lease.term)
             raise _taken(definition.name)
+        self.maintainer.catalog.set_stop(
+            definition.name, None
+        )  # of a view of that name whose drop ended with its process
         return recorded
 
     def _epoch(self, plan: ViewPlan, others: Sequence[ViewPlan], group: str, aim: Aim, lease: Lease) -> Epoch:

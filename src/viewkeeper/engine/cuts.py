@@ -38,11 +38,15 @@ class GroupCuts:
         return lineage.tables_under([group, *lineage.groups_above(group)])
 
     def root(self, group: str, tables: Iterable[str] = (), *, at_most: int | None = None) -> Aim:
-        """For a group that stands on no other: its tables, and `tables`."""
-        wanted = list(dict.fromkeys([*self.tables(group), *tables]))
-        if at_most is None:
-            return Aim(self.store.cut(wanted))
-        return Aim(self.store.cut(wanted, after=self.store.group(group).committed.cut, at_most=at_most))
+        """For a group that stands on no other: its tables, and `tables`. Never before where the group is.
+
+        Only in tables that its views have under them is the group anywhere: others of its cut may have been dropped since,
+        and made again.
+        """
+        known = self.tables(group)
+        committed = self.store.group(group).committed.cut
+        after = {name: committed[name] for name in known if name in committed}
+        return Aim(self.store.cut(list(dict.fromkeys([*known, *tables])), after=after, at_most=at_most))
 
     def upper(self, below: str, plans: Sequence[ViewPlan]) -> Aim:
         """For a group with these plans that stands on the group `below`."""
@@ -57,7 +61,7 @@ class GroupCuts:
         """Where a group is, and which of its views had stopped there: a failure is taken off the record after a commit."""
         while True:
             committed = self.store.group(group).committed
-            stopped = {name for name, stop in self.catalog.stops().items() if stop.stands_at(committed.epoch)}
+            stopped = self.catalog.stopped(group, committed.epoch)
             if self.store.group(group).committed.epoch == committed.epoch:
                 return committed, frozenset(stopped)
 

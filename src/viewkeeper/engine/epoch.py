@@ -62,6 +62,9 @@ class Epoch:
     """Views of another group that had stopped by the cut which this epoch goes to."""
     strict: bool = False
     """Whether a view whose query fails ends the epoch, instead of stopping alone."""
+    anew: set[str] = field(default_factory=set)
+    """Views that were made anew because their rows, or those under them, could not be trusted. What the log says of them is no
+    change that anybody could follow: who stands on them may have seen the damage, or may not."""
     _moved: dict[str, bool] = field(default_factory=dict)
     _stopped: set[str] = field(default_factory=set)
     _stops: dict[str, Stop] | None = None
@@ -103,7 +106,8 @@ class Epoch:
                 )
             if stop is not None and stop.last == self.step.epoch:
                 raise QueryFailed(stop.error, hint=stop.hint)
-            if rebuild:
+            if rebuild or not self.anew.isdisjoint(plan.tables):
+                self.anew.add(plan.name)
                 strategy, (rows, done) = FROM_SCRATCH, self.rebuild(plan)
             elif stop is not None:
                 strategy, (rows, done) = self._retry(plan, stop)
@@ -119,11 +123,16 @@ class Epoch:
         jobs = self.spark.actions - actions + jobs_ahead
         return ViewReport(plan.name, strategy, rows, done.inserted, done.updated, done.deleted, seconds, jobs, error)
 
-    def _stop_of(self, plan: ViewPlan) -> Stop | None:
-        """Where a view had stopped, in an earlier epoch or in a first run of this one."""
+    @property
+    def stops(self) -> Mapping[str, Stop]:
+        """The views that had stopped when the epoch began."""
         if self._stops is None:
             self._stops = self.catalog.stops()
-        stop = self._stops.get(plan.name)
+        return self._stops
+
+    def _stop_of(self, plan: ViewPlan) -> Stop | None:
+        """Where a view had stopped, in an earlier epoch or in a first run of this one."""
+        stop = self.stops.get(plan.name)
         return None if stop is None or stop.is_over_at(self.step.committed) else stop
 
     def _stop(self, plan: ViewPlan, why: QueryFailed | Corrupt) -> None:
@@ -135,14 +144,19 @@ class Epoch:
         """
         self._stopped.add(plan.name)
         self._moved[plan.name] = False
-        known = self._stop_of(plan)
-        self.catalog.set_stop(plan.name, known.again(self.step, why) if known else Stop.here(self.step, plan, why))
+        known = self.catalog.stop(plan.name)
+        again = known is not None and not known.is_over_at(self.step.committed)
+        self.catalog.set_stop(
+            plan.name, known.again(self.step, why) if known and again else Stop.here(self.step, plan, why)
+        )
         for spec in own_tables(plan):
             self.step.store.withdraw(spec.name, self.step.epoch, self.step.term)
             self.step.forget(spec.name)
 
     def _retry(self, plan: ViewPlan, stop: Stop) -> tuple[str, tuple[int, Applied]]:
         """A view that had stopped, from the changes since; from scratch where these are no longer known, or of no use."""
+        if stop.damaged:
+            self.anew.add(plan.name)
         step = since(stop, self.step, plan)
         if step is not None:
             late = replace(self, step=step, _moved={}, _ahead={}, _spent_ahead={})

@@ -32,6 +32,14 @@ class Lineage:
         """The views that read a table or view."""
         return [definition for definition in self.definitions if name in self.inputs(definition)]
 
+    def above(self, name: str) -> list[Definition]:
+        """The views that stand on one, and those that stand on them: each after what it reads, as they were created."""
+        found = {name}
+        for definition in self.definitions:
+            if found.intersection(self.inputs(definition)):
+                found.add(definition.name)
+        return [definition for definition in self.definitions if definition.name in found - {name}]
+
     def base_tables(self, definition: Definition) -> list[str]:
         """The tables under a view, also those under the views that it stands on."""
         found: dict[str, None] = {}

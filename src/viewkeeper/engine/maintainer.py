@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -15,6 +15,7 @@ from viewkeeper.engine.leftovers import Leftovers
 from viewkeeper.engine.point import Step
 from viewkeeper.engine.reports import EpochReport, ViewReport
 from viewkeeper.engine.spark import Spark
+from viewkeeper.engine.stops import Stop
 from viewkeeper.engine.waiting import Waiting
 from viewkeeper.errors import Fenced
 from viewkeeper.maintain.plan import ViewPlan
@@ -86,13 +87,16 @@ class Maintainer:
     def tidy(self, group: str, lease: Lease) -> EpochReport | None:
         """What a crash left comes first, a creation before an epoch: the creation's epoch must not be committed for it."""
         self.leftovers.clear_unborn(group, lease)
-        return self._settle(group, lease)
+        settled = self._settle(group, lease)
+        self._forget_undone(group)
+        return settled
 
     def finish(self, group: str, lease: Lease) -> None:
         """The same before a view is made, dropped or mended: tables without a view go too."""
         self.leftovers.clear_unborn(group, lease)
         self.leftovers.drop_unneeded(group, lease)
         self._settle(group, lease)
+        self._forget_undone(group)
 
     def _settle(self, group: str, lease: Lease) -> EpochReport | None:
         """End an epoch that a crash left. One over base tables alone goes on with its own cut.
@@ -127,7 +131,7 @@ class Maintainer:
         epoch = self.epoch_over(self.store, group, plans, lease)
         epoch.stopped_below = aim.stopped
         views = epoch.run()
-        self.commit(group, record.epoch, views, lease)
+        self.commit(group, epoch, views, lease)
         jobs = self.spark.actions - actions
         return self.recorded(group, epoch, record.cut, views, started, jobs)
 
@@ -152,27 +156,61 @@ class Maintainer:
         self, group: str, epoch: Epoch, cut: Cut, views: Sequence[ViewReport], started: float, jobs: int
     ) -> EpochReport:
         number = epoch.step.epoch
-        self._clear_stops(views, number)
+        for name, stop in _ended(epoch, views):
+            self.catalog.change_stop(name, stop, None)
         seconds = time.perf_counter() - started
         report = EpochReport(group, number, cut, epoch.mode, seconds, jobs, tuple(views), time.time())
         self.store.put_record(f"{HISTORY}{group}/{number:012d}", report.text())
         self.store.put_record(f"{HISTORY}{group}/{number - KEPT_HISTORY:012d}", None)
         return report
 
-    def commit(self, group: str, epoch: int, views: Sequence[ViewReport], lease: Lease) -> None:
-        """With a note of the views that came back: whoever looks right after the commit must not take them for stopped."""
-        stops = self.catalog.stops()
-        for view in views:
-            if view.error is None and view.view in stops:
-                self.catalog.set_stop(view.view, replace(stops[view.view], mended=epoch))
-        self.store.commit(group, epoch, lease.term)
+    def commit(self, group: str, epoch: Epoch, views: Sequence[ViewReport], lease: Lease) -> None:
+        self.before_commit(group, epoch, views)
+        self.store.commit(group, epoch.step.epoch, lease.term)
 
-    def _clear_stops(self, views: Sequence[ViewReport], epoch: int) -> None:
-        """Only now: an epoch that is run again after a crash must find what it found the first time.
+    def before_commit(self, group: str, epoch: Epoch, views: Sequence[ViewReport]) -> None:
+        """Note which views come back: whoever looks right after the commit must not take them for stopped.
 
-        And only what is older than this epoch: others may have gone on if this process slept.
+        The record goes only after it: an epoch that is run again after a crash must find what it found the first time.
+        """
+        for name, stop in _ended(epoch, views):
+            self.catalog.change_stop(name, epoch.stops[name], stop)
+        if epoch.anew:
+            self._distrust(group, epoch.anew)
+
+    def _distrust(self, group: str, anew: Collection[str]) -> None:
+        """Views of other groups over some that were made anew have to be, too, before they are followed again.
+
+        It is said before the epoch is committed, since from there on they could follow it. One that is made anew too early,
+        over what was still wrong, then follows what mends it.
+        """
+        lineage = self.catalog.lineage()
+        above = {view.name: view for name in anew for view in lineage.above(name) if view.group != group}
+        for view in above.values():
+            committed = self.store.group(view.group).committed
+            known = self.catalog.stop(view.name)
+            stands = known is not None and not known.is_over_at(committed.epoch)
+            self.catalog.set_stop(view.name, known.distrusted() if known and stands else Stop.distrusting(committed))
+
+    def _forget_undone(self, group: str) -> None:
+        """An epoch that was to bring a view back and was undone did not. Nothing is under way here, so none can still do it.
+
+        Before the next commit: epochs are numbered on, and to a later one the note would say that the view had come back.
         """
         stops = self.catalog.stops()
-        for view in views:
-            if view.error is None and view.view in stops and stops[view.view].epoch < epoch:
-                self.catalog.set_stop(view.view, None)
+        if not any(stop.mended is not None for stop in stops.values()):
+            return
+        own = {definition.name for definition in self.catalog.definitions() if definition.group == group}
+        committed = self.store.group(group).committed.epoch
+        for name, stop in stops.items():
+            if name in own and stop.mended is not None and stop.mended > committed:
+                self.catalog.change_stop(name, stop, replace(stop, mended=None))
+
+
+def _ended(epoch: Epoch, views: Sequence[ViewReport]) -> list[tuple[str, Stop]]:
+    """The records of views that an epoch brought back, as they are when that is noted.
+
+    Only records that it knew, and as it knew them: whoever has written another since, after this process slept, knows better.
+    """
+    back = [view.view for view in views if view.error is None and view.view in epoch.stops]
+    return [(name, replace(epoch.stops[name], mended=epoch.step.epoch)) for name in back]

@@ -66,7 +66,7 @@ class Step:
         return _images(spec, pa.Table.from_batches(batches, schema=positioned_log_schema(spec)))
 
     def size(self, spec: TableSpec) -> int:
-        """How many changes the log has for this epoch, without reading them."""
+        """How many changes the log has for this epoch, without reading them; `SnapshotTooOld` if it has lost some."""
         if spec.name not in self.sizes:
             self.sizes[spec.name] = self.store.backlog(spec.name, self.at_start(spec), self.at_end(spec))
         return self.sizes[spec.name]

@@ -40,23 +40,48 @@ class Proof:
                 return (stop.committed, stop.cut) if stop and stopped else (committed.epoch, committed.cut)
 
     def repair(self, name: str) -> ViewReport:
-        """Apply exactly the difference between a view and its query, as an epoch at the cut where the view is."""
+        """Apply exactly the difference between a view and its query, as an epoch at the cut where the view's group is.
+
+        What stands on it may have seen what was wrong with it, or may not: nobody can tell. So views of its group are made
+        anew in the same epoch, and those of groups above in their own, which follow.
+        """
+        catalog = self.maintainer.catalog
+        definition = catalog.definition(name)
+        report = self._repair(definition)
+        above = {view.group for view in catalog.lineage().above(definition.name)} - {definition.group}
+        for group in catalog.lineage().in_order(above):
+            self.maintainer.refresh(group)
+        return report
+
+    def _repair(self, definition: Definition) -> ViewReport:
         started = time.perf_counter()
-        maintainer = self.maintainer
-        definition = maintainer.catalog.definition(name)
-        group = definition.group
+        maintainer, group = self.maintainer, definition.group
         with maintainer.leadership.of(group) as lease:
             maintainer.finish(group, lease)
-            plan = maintainer.catalog.plan(definition)
+            above = {view.name for view in maintainer.catalog.lineage().above(definition.name)}
+            plans = [
+                plan for plan in maintainer.catalog.plans(group) if plan.name == definition.name or plan.name in above
+            ]
             actions = maintainer.spark.actions
             self._carry_out_decided(definition)
             record = maintainer.store.begin(group, maintainer.store.group(group).committed.cut, lease.term)
-            epoch = maintainer.epoch_over(maintainer.store, group, [plan], lease)
-            epoch.new_indexes = [access.place for access in plan.indexes]
-            view = epoch.run(rebuild=[plan.name])[0]
-            maintainer.commit(group, record.epoch, [view], lease)
-            maintainer.recorded(group, epoch, record.cut, [view], started, maintainer.spark.actions - actions)
-            return view
+            epoch = maintainer.epoch_over(maintainer.store, group, plans, lease)
+            epoch.new_indexes = [access.place for plan in plans for access in plan.indexes]
+            epoch.stopped_below = self._stopped_under(definition) - {plan.name for plan in plans}
+            views = epoch.run(rebuild=[plan.name for plan in plans])
+            maintainer.commit(group, epoch, views, lease)
+            maintainer.recorded(group, epoch, record.cut, views, started, maintainer.spark.actions - actions)
+            return next(view for view in views if view.view == definition.name)
+
+    def _stopped_under(self, definition: Definition) -> frozenset[str]:
+        """The views that stand still in this one's group and below: over their rows it would be of no cut at all."""
+        maintainer = self.maintainer
+        found: set[str] = set()
+        group: str | None = definition.group
+        while group is not None:
+            found |= maintainer.catalog.stopped(group, maintainer.store.group(group).committed.epoch)
+            group = maintainer.catalog.lineage().group_below(group)
+        return frozenset(found)
 
     def _carry_out_decided(self, definition: Definition) -> None:
         """A cut does: then the tables under a view have come to where its group's cut says."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from viewkeeper.engine.cuts import inputs_of
 from viewkeeper.engine.leadership import Leadership
 from viewkeeper.engine.maintainer import Maintainer
-from viewkeeper.errors import Busy
-from viewkeeper.maintain.definitions import PREFIX
+from viewkeeper.errors import Busy, Fenced
+from viewkeeper.maintain.definitions import PREFIX, Definition
 from viewkeeper.store.contract import Lease
 
 
@@ -29,7 +29,7 @@ class Removal:
             below = maintainer.catalog.lineage().group_below(definition.group)
             with maintainer.catalog.going(definition.name):
                 maintainer.store.fence(definition.group, lease.term)
-                maintainer.store.put_record(PREFIX + definition.name, None)
+                self._forget(definition)
             maintainer.catalog.set_stop(definition.name, None)
             maintainer.leftovers.drop_unneeded(definition.group, lease)
             self._let_go(definition.group, lease)
@@ -38,6 +38,12 @@ class Removal:
                 maintainer.finish(below, lower)
                 self._let_go(below, lower)
             below = maintainer.catalog.lineage().group_below(below)
+
+    def _forget(self, definition: Definition) -> None:
+        """The view that was asked for, and not one that has been made under its name since."""
+        store = self.maintainer.store
+        if not store.put_record(PREFIX + definition.name, None, expected=definition.text()):
+            raise Fenced(f'view "{definition.name}" was changed by another process meanwhile', hint="call again")
 
     def end_dead_creations(self, name: str) -> None:
         """A view whose making ended with its process does not hold what it would have stood on."""

@@ -13,7 +13,7 @@ from typing import Any
 from viewkeeper.engine.point import Step
 from viewkeeper.errors import Corrupt, QueryFailed, SnapshotTooOld
 from viewkeeper.maintain.plan import Strategy, ViewPlan
-from viewkeeper.store.contract import Cut, TableSpec
+from viewkeeper.store.contract import Cut, EpochRecord, TableSpec
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,15 @@ class Stop:
         """The same view fails once more, perhaps for another reason. What was found damaged has to be made anew."""
         damaged = self.damaged or isinstance(why, Corrupt)
         return replace(self, last=step.epoch, error=why.message, hint=why.hint, damaged=damaged, mended=None)
+
+    @classmethod
+    def distrusting(cls, committed: EpochRecord) -> Stop:
+        """Of a view that has seen rows which were damaged, or has not seen that they were: it is built anew."""
+        error, hint = "it is built anew, since a view under it was damaged", "refresh it"
+        return cls(committed.epoch, 0, committed.epoch, committed.cut, (), error, hint, damaged=True)
+
+    def distrusted(self) -> Stop:
+        return replace(self, damaged=True, mended=None)
 
     def stands_at(self, epoch: int) -> bool:
         """Whether the view had not come back by an epoch of its group."""

@@ -76,6 +76,7 @@ class Together:
             actions = maintainer.spark.actions
             views = epoch.run()
             jobs = maintainer.spark.actions - actions
+            maintainer.before_commit(IMMEDIATE, epoch, views)
             prepared.commit(IMMEDIATE, record.epoch, lease.term)
         except BaseException:
             prepared.rollback()

@@ -38,7 +38,7 @@ class Waiting:
     @property
     def changes(self) -> int:
         newest = self.store.positions
-        return sum(self.store.backlog(table, at, newest(table)) for table, at in self.unseen.items())
+        return sum(self.store.backlog(table, at, newest(table), whole=False) for table, at in self.unseen.items())
 
     @property
     def seconds(self) -> float:

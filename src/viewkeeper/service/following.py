@@ -107,7 +107,7 @@ class Following:
         """Changes are those of the base tables, for a group that stands on another one too: what `backlog` counts."""
         under = self.maintainer.catalog.lineage().tables_under([self.group])
         tables = [table for table in under if table in before and table in report.cut]
-        read = sum(self._store.backlog(table, before[table], report.cut[table]) for table in tables)
+        read = sum(self._store.backlog(table, before[table], report.cut[table], whole=False) for table in tables)
         waiting = self.maintainer.waiting(self.group)
         return Turn(report, read, waiting.changes, waiting.seconds)
 

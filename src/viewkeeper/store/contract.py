@@ -152,6 +152,15 @@ class EpochRecord:
 
 
 @dataclass(frozen=True)
+class RunningEpoch:
+    """An epoch that is under way, and the term of whoever runs it."""
+
+    group: str
+    epoch: int
+    term: int
+
+
+@dataclass(frozen=True)
 class GroupState:
     """Where a group is: the epoch that readers see, and the one under way, if any."""
 
@@ -289,8 +298,12 @@ class Store(Protocol):
         (`store.changes` makes and reads this form). `SnapshotTooOld` when the log was trimmed past `after`.
         """
 
-    def backlog(self, table: str, after: Positions, upto: Positions) -> int:
-        """How many changes lie between two positions, without reading them."""
+    def backlog(self, table: str, after: Positions, upto: Positions, *, whole: bool = True) -> int:
+        """How many changes lie between two positions, without reading them.
+
+        `SnapshotTooOld` when the log was trimmed past `after`: none left is not none written. Without `whole` what is left
+        is counted.
+        """
 
     def oldest(self, table: str, after: Positions) -> float | None:
         """When the first change after these positions was written (seconds since 1970), or None if there is none."""
@@ -382,16 +395,26 @@ class Store(Protocol):
     def record(self, name: str) -> str | None:
         """The text of one record, or None if there is none."""
 
-    def put_record(self, name: str, text: str | None, expected: str | EllipsisType | None = ...) -> bool:
+    def put_record(
+        self,
+        name: str,
+        text: str | None,
+        expected: str | EllipsisType | None = ...,
+        *,
+        during: RunningEpoch | None = None,
+    ) -> bool:
         """Keep `text` under `name`, or remove the record if it is None. True if that was done.
 
         With `expected` (a text, or None for no record) it is done only if that is what is there, and is False, with
         nothing done, otherwise. Looking and putting are one atomic step, also among processes, and the record is durable
         when the call returns.
+
+        With `during` it is done only while that epoch is running and its term not fenced off, and ends in `Fenced`
+        otherwise, in the same step: so a maintainer that slept puts nothing under another's nose.
         """
 
     def reopener(self) -> Callable[[], Store] | None:
         """What opens this store in another process (it can be pickled), or None if no other process can."""
 
     def close(self) -> None:
-        """Let go of files and locks. Nothing is lost without it."""
+        """Let go of files and locks. Nothing is lost without it. A store that keeps files is not used after it: `InputError`."""

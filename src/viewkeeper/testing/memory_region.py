@@ -82,7 +82,8 @@ class Region:
 
     def entries(self, after: int, upto: int) -> list[Entry]:
         """The log after one position, up to and with another."""
-        self._check_reach(after)
+        if after < upto:
+            self._check_reach(after)
         return [entry for entry in self.log if after < entry.position <= upto]
 
     def position_at(self, stamp: int) -> int:

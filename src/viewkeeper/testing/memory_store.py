@@ -36,6 +36,7 @@ from viewkeeper.store.contract import (
     Positions,
     Request,
     Row,
+    RunningEpoch,
     TableSpec,
 )
 from viewkeeper.store.regions import regions_of
@@ -261,9 +262,14 @@ class MemoryStore:
         return iter(table_of(changes, positioned_log_schema(found.spec)).to_batches(max_chunksize=BATCH_ROWS))
 
     @_locked
-    def backlog(self, table: str, after: Positions, upto: Positions) -> int:
+    def backlog(self, table: str, after: Positions, upto: Positions, *, whole: bool = True) -> int:
         spans = zip(self._table(table).regions, after, upto, strict=True)
-        return sum(len(entry.changes) for region, low, high in spans for entry in region.entries(low, high))
+        found = [
+            entry
+            for region, low, high in spans
+            for entry in region.entries(low if whole else max(low, region.floor), high)
+        ]
+        return sum(len(entry.changes) for entry in found)
 
     @_locked
     def oldest(self, table: str, after: Positions) -> float | None:
@@ -428,7 +434,16 @@ class MemoryStore:
         return self._records.get(name)
 
     @_locked
-    def put_record(self, name: str, text: str | None, expected: str | EllipsisType | None = ...) -> bool:
+    def put_record(
+        self,
+        name: str,
+        text: str | None,
+        expected: str | EllipsisType | None = ...,
+        *,
+        during: RunningEpoch | None = None,
+    ) -> bool:
+        if during is not None:
+            _check_running(self._fenced_group(during.group, during.term).state, during.epoch)
         if expected is not ... and self._records.get(name) != expected:
             return False
         if text is None:

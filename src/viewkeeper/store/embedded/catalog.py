@@ -20,12 +20,16 @@ from typing import Any
 import pyarrow as pa
 
 from viewkeeper.errors import Fenced, InputError, NameTaken, NotFound
-from viewkeeper.store.contract import Cut, EpochRecord, GroupState, Kind, Lease, TableSpec
+from viewkeeper.store.contract import Cut, EpochRecord, GroupState, Kind, Lease, RunningEpoch, TableSpec
 from viewkeeper.store.embedded import faults
 from viewkeeper.store.embedded.connection import Connection, Pool, parameters
 
 FORMAT = 2
 """Grows when an older viewkeeper could misread the folder."""
+
+LONGEST_LEASE = 600.0
+"""Seconds. A lease that ends later than this was taken before the machine's clock was set back: its holder, if it lives, has
+not renewed it since, and is fenced off like any other that slept."""
 
 _DDL = (
     "CREATE TABLE tables (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE COLLATE NOCASE, spec TEXT)",
@@ -221,8 +225,10 @@ class Catalog:
     def check_running(self, group: str, epoch: int, term: int) -> None:
         """`Fenced` unless this epoch may be applied by this term now."""
         with self._pool.use(self._path) as connection:
-            row = self._unfenced(connection, group, term)
-        if row["running"] != epoch:
+            self._check_running(connection, group, epoch, term)
+
+    def _check_running(self, connection: Connection, group: str, epoch: int, term: int) -> None:
+        if self._unfenced(connection, group, term)["running"] != epoch:
             raise Fenced(f'group "{group}": epoch {epoch} is not running', hint="it was undone by another maintainer")
 
     def raise_fence(self, group: str, term: int) -> None:
@@ -248,7 +254,7 @@ class Catalog:
         now = time.time()
         with self._changing() as connection:
             row = connection.one("SELECT holder, term, expires FROM leases WHERE name = ?", parameters(name))
-            if row is not None and row[0] != holder and row[2] > now:
+            if row is not None and row[0] != holder and now < row[2] <= now + LONGEST_LEASE:
                 return None
             lease = Lease(name, holder, (row[1] if row else 0) + 1, now + seconds)
             values = parameters(name, holder, lease.term, lease.expires)
@@ -286,8 +292,12 @@ class Catalog:
         with self._pool.use(self._path) as connection:
             return _record(connection, name)
 
-    def put_record(self, name: str, text: str | None, expected: str | EllipsisType | None) -> bool:
+    def put_record(
+        self, name: str, text: str | None, expected: str | EllipsisType | None, during: RunningEpoch | None
+    ) -> bool:
         with self._changing() as connection:
+            if during is not None:
+                self._check_running(connection, during.group, during.epoch, during.term)
             if expected is not ... and _record(connection, name) != expected:
                 return False
             if text is None:

@@ -27,6 +27,7 @@ from viewkeeper.store.contract import (
     Positions,
     Request,
     Row,
+    RunningEpoch,
     TableSpec,
 )
 from viewkeeper.store.embedded import cuts, epochs, log, rows, writes
@@ -248,18 +249,18 @@ class EmbeddedStore:
     def log(self, table: str, region: int, after: int, upto: int) -> Iterator[pa.RecordBatch]:
         handle = self._files.retrying(lambda: self._alive(table))
         with self._files.region(handle, region) as connection, connection.reading():
-            now = rows.state(connection)
-            if after < min(now.trimmed, upto):
-                raise rows.too_old(handle.spec.name, after, now.trimmed)
+            _check_reaches_back(connection, handle, after, upto)
             schema = positioned_log_schema(handle.spec)
             for batch in log.read(connection, handle.layout, after, upto):
                 yield batch.cast(schema)
 
-    def backlog(self, table: str, after: Positions, upto: Positions) -> int:
+    def backlog(self, table: str, after: Positions, upto: Positions, *, whole: bool = True) -> int:
         handle = self._files.retrying(lambda: self._alive(table))
         total = 0
         for region, (low, high) in enumerate(zip(after, upto, strict=True)):
-            with self._files.region(handle, region) as connection:
+            with self._files.region(handle, region) as connection, connection.reading():
+                if whole:
+                    _check_reaches_back(connection, handle, low, high)
                 total += log.count(connection, low, high)
         return total
 
@@ -330,8 +331,15 @@ class EmbeddedStore:
     def record(self, name: str) -> str | None:
         return self._files.catalog.record(name)
 
-    def put_record(self, name: str, text: str | None, expected: str | EllipsisType | None = ...) -> bool:
-        return self._files.catalog.put_record(name, text, expected)
+    def put_record(
+        self,
+        name: str,
+        text: str | None,
+        expected: str | EllipsisType | None = ...,
+        *,
+        during: RunningEpoch | None = None,
+    ) -> bool:
+        return self._files.catalog.put_record(name, text, expected, during)
 
 
 class _Inside(EmbeddedStore):
@@ -347,6 +355,13 @@ class _Inside(EmbeddedStore):
 
     def close(self) -> None:
         return None
+
+
+def _check_reaches_back(connection: Connection, handle: Handle, after: int, upto: int) -> None:
+    """`SnapshotTooOld` if a region's log has lost some of what lies between two positions."""
+    trimmed = rows.state(connection).trimmed
+    if after < min(trimmed, upto):
+        raise rows.too_old(handle.spec.name, after, trimmed)
 
 
 def _picture(connection: Connection, handle: Handle, position: int | None) -> rows.Picture:

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from viewkeeper.store.contract import Store
+from viewkeeper.errors import Fenced
+from viewkeeper.store.contract import RunningEpoch, Store
 from viewkeeper.testing.contract.support import PAIRS, Reopen, StoreFixtures, created
 
 ADDITIONS = 25
@@ -90,6 +91,23 @@ class RecordContract(StoreFixtures):
         assert store.record("a") == ""
         assert other.put_record("b", None, expected=None)
         assert store.records() == {"a": ""}
+
+    def test_what_belongs_to_an_epoch_is_put_only_while_it_runs(self, store: Store, other: Store) -> None:
+        store.create_group("g")
+        epoch = store.begin("g", {}, 1).epoch
+        assert store.put_record("view/a", "first", during=RunningEpoch("g", epoch, 1))
+        assert not store.put_record("view/a", "second", None, during=RunningEpoch("g", epoch, 1))
+        for wrong in (RunningEpoch("g", epoch + 1, 1), RunningEpoch("g", epoch - 1, 1)):
+            with pytest.raises(Fenced):
+                store.put_record("view/a", "second", during=wrong)
+        other.fence("g", 2)
+        with pytest.raises(Fenced):
+            store.put_record("view/a", "second", during=RunningEpoch("g", epoch, 1))
+        assert other.put_record("view/a", "second", during=RunningEpoch("g", epoch, 2))
+        other.commit("g", epoch, 2)
+        with pytest.raises(Fenced):
+            other.put_record("view/a", "third", during=RunningEpoch("g", epoch, 2))
+        assert store.record("view/a") == "second"
 
     def test_records_and_tables_do_not_share_names(self, store: Store) -> None:
         created(store, PAIRS)

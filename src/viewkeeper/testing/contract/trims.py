@@ -26,6 +26,7 @@ from viewkeeper.testing.contract.support import (
     region_rows,
     run_epoch,
     same_region,
+    through_a_restart,
 )
 
 KEY = same_region(PAIRS, 0, 1)[0]
@@ -48,7 +49,7 @@ class TrimContract(StoreFixtures):
         _three_writes(store)
         assert store.trim(_later()) == 3
         assert store.trim(_later()) == 0
-        for handle in (store, reopen()):
+        for handle in through_a_restart(store, reopen):
             assert handle.positions("pairs") == (3, 0)
             assert everything(handle, "pairs") == everything(handle, "pairs", (3, 0)) == [(KEY, "c")]
             assert log_of(handle, PAIRS, 0, after=3) == []
@@ -79,6 +80,10 @@ class TrimContract(StoreFixtures):
             log_of(store, PAIRS, 0, after=0, upto=3)
         with pytest.raises(SnapshotTooOld):
             log_of(store, PAIRS, 0, after=2, upto=3)
+        with pytest.raises(SnapshotTooOld):
+            store.backlog("pairs", (2, 0), (3, 0))
+        assert store.backlog("pairs", (2, 0), (3, 0), whole=False) == 0, "what is left of it"
+        assert store.backlog("pairs", (2, 0), (2, 0)) == store.backlog("pairs", (3, 0), (3, 0)) == 0
 
     def test_trim_spares_what_is_younger(self, store: Store) -> None:
         created(store, PAIRS)
