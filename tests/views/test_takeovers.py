@@ -5,21 +5,25 @@ A death is an exception at the point, with what SQLite would roll back; a sleep 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from support import store_of
 
 import viewkeeper as vk
 from viewkeeper import names
+from viewkeeper.engine.catalog import ViewCatalog
 from viewkeeper.engine.creation import Creation
 from viewkeeper.engine.epoch import Epoch
 from viewkeeper.engine.leadership import Leadership
 from viewkeeper.engine.leftovers import Leftovers
+from viewkeeper.engine.stops import Stop
 from viewkeeper.errors import Busy, Fenced, NotMaintainable
 from viewkeeper.rows import rows_table
 from viewkeeper.store.contract import Action, Mutation, Request
@@ -363,3 +367,168 @@ def test_a_snapshot_of_immediate_views_is_whole_while_others_write(two: Pair, mo
     with other.snapshot() as snapshot:
         rows = sum(snapshot.table("t").scan(columns=["y"])["y"].to_pylist())
         assert rows == sum(snapshot.view("sums").scan(columns=["s"])["s"].to_pylist())
+
+
+def test_an_epoch_that_was_undone_has_brought_no_view_back(two: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had said so before it died; then another epoch was committed, in which the view had no part."""
+    one, other = two
+    one.create_view("quotients", QUOTIENTS)
+    one.create_view("sums", SUMS)
+    one.table("t").put({"k": 3, "x": "a", "y": 0})
+    assert set(one.refresh().failed) == {"quotients"}
+    one.table("t").put([{"k": 3, "x": "a", "y": 4}, {"k": 4, "x": "b", "y": 5}])
+    with monkeypatch.context() as patch:
+        patch.setattr(Leftovers, "undo_creation", lambda *_: die())
+        with at("commit.before", die), pytest.raises(Died):
+            one.create_view("late", "SELECT COUNT(*) AS n FROM t")
+    other.repair("sums")
+    other.refresh()
+    assert other.view("quotients").scan().num_rows == 4
+    assert equal(other)
+
+
+@pytest.mark.parametrize("moment", ["noting", "clearing"])
+def test_a_leader_that_slept_takes_no_other_s_stop_off_the_record(
+    two: Pair, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """It had brought the view back; while it slept another one stopped it again."""
+    one, other = two
+    one.create_view("quotients", QUOTIENTS)
+    one.table("t").put({"k": 3, "x": "a", "y": 0})
+    one.refresh()
+    one.table("t").put({"k": 3, "x": "a", "y": 4})
+    change = ViewCatalog.change_stop
+    slept: list[bool] = []
+
+    def sleeping(self: ViewCatalog, view: str, known: Stop, stop: Stop | None) -> None:
+        if not slept and (stop is None) == (moment == "clearing"):
+            slept.append(True)
+            _lose_the_lead(one, "on demand")
+            other.refresh()
+            other.table("t").put([{"k": 5, "x": "b", "y": 0}, {"k": 6, "x": "b", "y": 8}])
+            assert set(other.refresh().failed) == {"quotients"}
+        change(self, view, known, stop)
+
+    monkeypatch.setattr(ViewCatalog, "change_stop", sleeping)
+    with suppress(Fenced):
+        one.refresh()
+    assert slept
+    assert other.view("quotients").status().failure is not None
+    other.table("t").delete(5)
+    assert other.refresh().failed == {}
+    assert other.view("quotients").scan().num_rows == 4
+    assert equal(other)
+
+
+def test_a_creator_that_slept_before_it_said_what_it_makes_makes_nothing(two: Pair) -> None:
+    """Another one has ended its epoch: a definition that names it would be that of a view that was never filled."""
+    one, other = two
+    one.create_view("sums", SUMS)
+    one.table("t").put({"k": 3, "x": "a", "y": 5})
+
+    def sleep() -> None:
+        _lose_the_lead(one, "on demand")
+        other.refresh()
+
+    with at("begin.recorded", sleep), pytest.raises(Fenced):
+        one.create_view("late", QUOTIENTS)
+    assert [view.name for view in other.views()] == ["sums"]
+    other.create_view("late", QUOTIENTS)
+    assert equal(other)
+
+
+def test_a_drop_that_slept_leaves_the_view_that_took_the_name(two: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = two
+    one.create_view("sums", SUMS)
+    fence = type(one._store).fence
+    slept: list[bool] = []
+
+    def sleeping(self: Any, group: str, term: int) -> None:
+        fence(self, group, term)
+        if self is one._store and one._store.record("going/sums") and not slept:
+            slept.append(True)
+            _lose_the_lead(one, "on demand")
+            other.drop("sums")
+            other.create_view("sums", QUOTIENTS)
+
+    monkeypatch.setattr(type(one._store), "fence", sleeping)
+    with pytest.raises(Fenced):
+        one.drop("sums")
+    assert slept
+    assert [view.name for view in other.views()] == ["sums"]
+    assert equal(other)
+
+
+def test_a_cut_does_not_go_back_with_the_clock(two: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock's file lost its newest stamps with the power, and the machine's time begins earlier than it ended."""
+    one, _ = two
+    one.create_view("sums", SUMS)
+    one.table("t").put({"k": 3, "x": "a", "y": 5})
+    one.refresh()
+    (store_of(one)._files.folder / "clock").write_bytes(b"")
+    monkeypatch.setattr(time, "time_ns", lambda: 1_000)
+    for _ in range(3):
+        one.refresh()
+    assert equal(one)
+    monkeypatch.undo()
+    one.refresh()
+    assert equal(one)
+
+
+def test_a_lease_from_before_the_clock_was_set_back_holds_nobody_up(two: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = two
+    one.create_view("sums", SUMS)
+    day = time.time() + 86_400
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: day)
+        assert one._store.lead("group/on demand", "a dead process", 10.0) is not None
+    other.table("t").put({"k": 3, "x": "a", "y": 5})
+    other.refresh()
+    assert equal(other)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT (SELECT n FROM one) - (SELECT n FROM two) AS d",
+        "SELECT (SELECT n FROM one) - (SELECT COUNT(*) FROM t) AS d",
+        "SELECT (SELECT MAX(k) FROM t) - (SELECT MAX(z) FROM u) AS d",
+    ],
+    ids=["views", "a view and its table", "tables"],
+)
+def test_a_query_sees_one_state_whatever_is_committed_meanwhile(
+    two: Pair, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    one, other = two
+    one.create_view("one", "SELECT COUNT(*) AS n FROM t")
+    one.create_view("two", "SELECT COUNT(*) AS n FROM t")
+    scan, between = one._store.scan, iter(range(10, 13))
+
+    def write(number: int) -> None:
+        with other.transaction() as transaction:
+            transaction.table("t").put({"k": number, "x": "a", "y": 1})
+            transaction.table("u").put({"x": "a", "z": number})
+        other.refresh()
+
+    def scanning(*args: Any, **options: Any) -> Any:
+        found = scan(*args, **options)
+        for number in between:
+            write(number)
+            break
+        return found
+
+    write(9)
+    monkeypatch.setattr(one._store, "scan", scanning)
+    assert [row["d"] for row in one.sql(query).collect()] == [0]
+    assert keys(other)[-1] > 9
+
+
+def test_a_query_over_tables_alone_sees_what_was_just_written(two: Pair) -> None:
+    one, _ = two
+    one.create_view("sums", SUMS)
+    one.table("t").put({"k": 3, "x": "a", "y": 5})
+    assert one.sql("SELECT COUNT(*) AS n FROM t").collect()[0]["n"] == 3
+    both = "SELECT (SELECT COUNT(*) FROM t) AS n, (SELECT SUM(n) FROM sums) AS m"
+    assert tuple(one.sql(both).collect()[0]) == (2, 2)
+    one.refresh()
+    assert tuple(one.sql(both).collect()[0]) == (3, 3)

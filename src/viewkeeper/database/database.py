@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ from viewkeeper.maintain.definitions import Definition
 from viewkeeper.maintain.explain import explain
 from viewkeeper.names import COUNT, check_name
 from viewkeeper.service.immediate import Writer
-from viewkeeper.store.contract import Kind, Store, TableSpec
+from viewkeeper.store.contract import Kind, Positions, Store, TableSpec
 from viewkeeper.store.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
@@ -332,13 +332,20 @@ class Database:
         yield from reversed(self._store.records(prefix).values())
 
     def sql(self, query: str) -> DataFrame:
-        """Any Spark SQL over committed tables and views, as a DataFrame."""
+        """Any Spark SQL over committed tables and views, as a DataFrame; everything it names is read at one point.
+
+        Tables alone are as they are now. Beside views they are where a snapshot has them, so that both agree.
+        """
         from viewkeeper.engine.oracle import shown_rows
         from viewkeeper.sql.queries import tables_of
 
         shapes = self._catalog.shapes()
         used = tables_of(query, {name: shape.columns for name, shape in shapes.items()})
-        return self._spark.frame(query, {name: shown_rows(self._store, shapes[name]) for name in used})
+        if any(shapes[name].spec.kind is Kind.VIEW for name in used):
+            at: Mapping[str, Positions] = Snapshot(self._store, self._catalog).positions(used)
+        else:
+            at = self._store.cut(list(used))
+        return self._spark.frame(query, {name: shown_rows(self._store, shapes[name], at[name]) for name in used})
 
     # Many at once
 

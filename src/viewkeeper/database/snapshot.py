@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 
 from viewkeeper.database.table import TableAt
@@ -10,7 +10,7 @@ from viewkeeper.database.view import ViewAt
 from viewkeeper.engine.catalog import ViewCatalog
 from viewkeeper.errors import NotFound
 from viewkeeper.maintain.plan import Shape
-from viewkeeper.store.contract import GroupState, Kind, Positions, Store
+from viewkeeper.store.contract import GroupState, Kind, Positions, Store, TableSpec
 
 ATTEMPTS = 100
 """How often a snapshot is tried while tables are dropped under it."""
@@ -62,16 +62,22 @@ class Snapshot:
         self._cut |= _cuts_of_readers(groups, self._cut)
         self._epochs = {state.name: state.committed.epoch for state in groups}
 
+    def positions(self, names: Iterable[str]) -> dict[str, Positions]:
+        """Where tables and views are at that point."""
+        return {name: self._position(self._shapes[name].spec) for name in names}
+
+    def _position(self, spec: TableSpec) -> Positions:
+        return self._cut[spec.name] if spec.group is None else (self._epochs[spec.group],) * spec.regions
+
     def table(self, name: str) -> TableAt:
         """A table at that point, for reading."""
         shape = self._shape(name, Kind.BASE)
-        return TableAt(self._store, shape.spec, self._cut[shape.spec.name])
+        return TableAt(self._store, shape.spec, self._position(shape.spec))
 
     def view(self, name: str) -> ViewAt:
         """A view at that point."""
         shape = self._shape(name, Kind.VIEW)
-        assert shape.spec.group is not None
-        return ViewAt(self._store, shape, (self._epochs[shape.spec.group],) * shape.spec.regions)
+        return ViewAt(self._store, shape, self._position(shape.spec))
 
     def _shape(self, name: str, kind: Kind) -> Shape:
         known = {shape.spec.name: shape for shape in self._shapes.values() if shape.spec.kind is kind}
