@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ from pyspark.sql import SparkSession
 from truth import check
 
 import viewkeeper as vk
+from viewkeeper.sql.ties import with_ties_broken
+from viewkeeper.sql.unrepeatable import SOMETIMES, UNREPEATABLE
 
 START = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 
@@ -152,3 +155,74 @@ def test_counts_of_some_columns_are_not_counts_of_rows(tables: vk.Database, spar
         "SELECT COUNT(* EXCEPT (two)) AS n FROM p",
         "SELECT COUNT(*, 1) AS n FROM p",
     )  # fmt: skip
+
+
+def test_maps_that_tie(tables: vk.Database) -> None:
+    tables.execute("CREATE TABLE m (k BIGINT PRIMARY KEY, entries MAP<STRING, BIGINT>)")
+    with pytest.raises(vk.NotMaintainable, match="could not choose between rows that tie"):
+        tables.create_view("v", "SELECT max_by(entries, k) AS e FROM m")
+
+
+def test_ties_are_broken_in_the_users_own_text() -> None:
+    query = "FROM r |> AGGREGATE max_by(DISTINCT k, -- by y,\n y) AS m, min_by(x, f(y, (1))) AS n, 'max_by(' GROUP BY x"
+    assert " ".join(with_ties_broken(query).split()) == (
+        "FROM r |> AGGREGATE max_by(DISTINCT k, CASE WHEN ( -- by y, y ) IS NOT NULL THEN struct( -- by y, y , k ) END) AS m, "
+        "min_by(x, CASE WHEN ( f(y, (1)) ) IS NOT NULL THEN struct( f(y, (1)) , x ) END) AS n, 'max_by(' GROUP BY x"
+    )
+    assert with_ties_broken("SELECT  x  FROM `max_by` -- as it is") == "SELECT  x  FROM `max_by` -- as it is"
+
+
+# What is never the same
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "DATE'today'", "TIMESTAMP ' NOW '", "TIMESTAMP_NTZ'tomorrow UTC'", "CAST('yesterday' AS DATE)", "'now'::timestamp",
+        "try_cast('now' AS TIMESTAMP)", "to_date('today')", "CAST(lower('TODAY') AS DATE)", "date_add('today', 1)",
+        "ts > 'today'", "ts BETWEEN 'yesterday' AND 'epoch'", "coalesce(ts, 'now')",
+        "unix_timestamp()", "now()", "current_date", "current_timestamp()", "localtimestamp()", "localtime > current_time",
+        "user", "session_user", "current_user()", "current_path()", "uuid()", "rand(1)", "aes_encrypt(u, '0000111122223333')",
+        "reflect('java.util.UUID', 'randomUUID')", "try_reflect('java.util.UUID', 'randomUUID')",
+    ],
+)  # fmt: skip
+def test_what_is_never_the_same_is_refused(tables: vk.Database, expression: str) -> None:
+    with pytest.raises(vk.StatementError, match="not deterministic"):
+        tables.create_view("v", f"SELECT id, {expression} AS q FROM e")
+
+
+def test_what_only_looks_like_it_is_taken(tables: vk.Database, spark: SparkSession) -> None:
+    """Words, the beginning of time, columns of such names, and encryption from a given start."""
+    evaluated(
+        tables, spark,
+        "SELECT id, u = 'today' AS q, upper('now') AS r, CASE WHEN u = 'now' THEN 'tomorrow' ELSE u END AS s FROM e",
+        "SELECT id, DATE'epoch' AS q, ts > 'epoch' AS r, unix_timestamp(ts) AS s FROM e",
+        "SELECT id, user, current_time FROM (SELECT id, u AS user, u AS current_time FROM e)",
+        "SELECT id, aes_encrypt(u, '0000111122223333', 'ECB') AS q, element_at(map('now', 1), 'now') AS r FROM e",
+        strategy="incremental",
+    )  # fmt: skip
+
+
+SET_BY_THE_ORDER = {
+    "any_value", "approx_top_k", "approx_top_k_estimate", "array_agg", "collect_list", "collect_set", "collect_union", "first",
+    "first_value", "last", "last_value", "listagg", "max_by", "min_by", "string_agg",
+}  # fmt: skip
+"""Aggregates that depend on the order of rows: taken, as docs/limitations.md says. MIN_BY and MAX_BY are made to choose."""
+
+ABOUT_OTHER_THINGS = {"count_min_sketch", "make_timestamp", "make_timestamp_ltz", "try_make_timestamp_ltz"}
+"""A seed that is an argument; the "current timestamp" that is made of the arguments."""
+
+
+def test_every_function_that_spark_calls_random_or_current_is_known(spark: SparkSession) -> None:
+    """So that one which a newer Spark brings is noticed: see what it is, and put it where it belongs."""
+    telling = re.compile(
+        r"non-deterministic|not deterministic|\brandom|reflection|returns the current|current time", re.I
+    )
+    found = set()
+    for (name,) in spark.sql("SHOW SYSTEM FUNCTIONS").collect():
+        described = spark.sql(f"DESCRIBE FUNCTION EXTENDED `{name}`").collect()
+        if telling.search("\n".join(text for (text,) in described)):
+            found.add(name)
+    known = {name.lower() for name in UNREPEATABLE | SOMETIMES}
+    assert found - known == SET_BY_THE_ORDER | ABOUT_OTHER_THINGS
+    assert {"rand", "uuid", "now", "current_date", "reflect", "aes_encrypt", "unix_timestamp"} <= found

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from viewkeeper.errors import NotMaintainable, SchemaError
+from viewkeeper.errors import NotMaintainable, SchemaError, StatementError
 from viewkeeper.maintain.plan import Shape, Typer, ViewPlan, Wishes, plan_full, plan_incremental
 from viewkeeper.names import RESERVED_PREFIX
 from viewkeeper.sql.algebra import NotIncremental
@@ -77,7 +77,8 @@ class Definition:
 class RecordedTypes:
     """A typer that remembers: asks Spark once, and later answers by itself.
 
-    What is asked is the text and the types of what it reads: two blocks of a view may have one text over other types.
+    What is asked is the text and the types of what it reads: two blocks of a view may have one text over other types. That
+    Spark refused is an answer too: a plan that was made because of it must be made again without Spark.
     """
 
     known: dict[str, str]
@@ -88,8 +89,19 @@ class RecordedTypes:
         if question not in self.known:
             if self.ask is None:
                 raise LookupError(f"no recorded types for {sql}")
-            self.known[question] = base64.b64encode(self.ask(sql, tables).serialize().to_pybytes()).decode()
-        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.known[question])))
+            try:
+                self.known[question] = base64.b64encode(self.ask(sql, tables).serialize().to_pybytes()).decode()
+            except (StatementError, SchemaError) as refused:
+                self.known[question] = _REFUSED + refused.message
+                raise
+        answer = self.known[question]
+        if answer.startswith(_REFUSED):
+            raise StatementError(answer.removeprefix(_REFUSED))
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(answer)))
+
+
+_REFUSED = "!"
+"""Begins the answer to what Spark could not type, and what it said follows. Base64 has no such sign."""
 
 
 def _question(sql: str, tables: Mapping[str, pa.Schema]) -> str:
@@ -106,6 +118,7 @@ def plan_view(definition: Definition, shapes: Mapping[str, Shape], typer: Typer)
     inputs = {name: shapes[name] for name in tables_of(definition.query, _columns(shapes))}
     schema = typer(definition.query, {name: shape.schema for name, shape in inputs.items()})
     _check_columns(definition.name, schema.names)
+    _refuse_unrepeatable(definition, inputs, typer)
     reason = "policy FULL"
     if definition.policy != Policy.FULL.value:
         try:
@@ -120,6 +133,30 @@ def plan_view(definition: Definition, shapes: Mapping[str, Shape], typer: Typer)
                     construct=found.construct,
                 ) from None
     return plan_full(definition.wishes, definition.query, schema, list(inputs), reason)
+
+
+def _refuse_unrepeatable(definition: Definition, inputs: Mapping[str, Shape], typer: Typer) -> None:
+    """What can only be seen with the tables' columns and types in hand; `refuse_unrepeatable` has seen the text."""
+    from viewkeeper.sql.ties import with_ties_broken
+    from viewkeeper.sql.unrepeatable import refuse_current_names, refuse_moments
+
+    query = definition.query
+    schemas = {name: shape.schema for name, shape in inputs.items()}
+
+    def is_valid(text: str) -> bool:
+        try:
+            typer(text, schemas)
+        except (StatementError, SchemaError):
+            return False
+        return True
+
+    refuse_current_names(query, {column for shape in inputs.values() for column in shape.columns})
+    refuse_moments(query, is_valid)
+    if not is_valid(with_ties_broken(query)):
+        raise NotMaintainable(
+            f'view "{definition.name}" could not choose between rows that tie: MIN_BY or MAX_BY of maps, which have no order',
+            hint="take the row's key instead, and join with the table",
+        )
 
 
 def _check_columns(view: str, columns: Sequence[str]) -> None:

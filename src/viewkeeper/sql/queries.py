@@ -1,4 +1,4 @@
-"""Query text -> what it reads, whether it is deterministic, and its blocks.
+"""Query text -> what it reads, and its blocks.
 
 sqlglot parses and resolves names; what comes out is `sql.algebra`. A construct that has no delta rule ends in
 `NotIncremental`, which names it: whoever asked decides whether to refuse the view or to re-evaluate it. FROM and WHERE are
@@ -15,25 +15,21 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import traverse_scope
 
-from viewkeeper.errors import NotFound, StatementError
+from viewkeeper.errors import NotFound
 from viewkeeper.names import RESERVED_PREFIX, quoted
 from viewkeeper.sql.aggregates import Aggregation, groups_of, has_aggregates
 from viewkeeper.sql.algebra import Aggregate, Block, Column, NotIncremental, Output, Part, Select, Source, Top
 from viewkeeper.sql.joins import From, names_of
 from viewkeeper.sql.misread import refuse_misread
-from viewkeeper.sql.refusals import function_name, refuse_clauses
+from viewkeeper.sql.refusals import refuse_clauses
 from viewkeeper.sql.syntax import DIALECT, parse_one
+from viewkeeper.sql.ties import with_ties_broken
+from viewkeeper.sql.unrepeatable import refuse_unrepeatable
+
+__all__ = ["Compiler", "compile_query", "refuse_unrepeatable", "tables_of", "with_ties_broken"]
 
 Columns = Mapping[str, Sequence[str]]
 """Column names by table name."""
-
-UNREPEATABLE = {
-    "CURRENT_CATALOG", "CURRENT_DATABASE", "CURRENT_DATE", "CURRENT_SCHEMA", "CURRENT_TIME", "CURRENT_TIMESTAMP",
-    "CURRENT_TIMEZONE", "CURRENT_USER", "CURDATE", "INPUT_FILE_BLOCK_LENGTH", "INPUT_FILE_BLOCK_START", "INPUT_FILE_NAME",
-    "LOCALTIMESTAMP", "MONOTONICALLY_INCREASING_ID", "NOW", "RAND", "RANDN", "RANDOM", "RANDSTR", "SESSION_USER",
-    "SHUFFLE", "SPARK_PARTITION_ID", "UNIFORM", "USER", "UUID",
-}  # fmt: skip
-"""Functions whose answer is not set by their arguments: a view over them would never be true."""
 
 
 def tables_of(query: str, known: Columns) -> list[str]:
@@ -52,37 +48,6 @@ def tables_of(query: str, known: Columns) -> list[str]:
                     )
                 found[declared[name.lower()]] = None
     return list(found)
-
-
-def refuse_unrepeatable(query: str) -> None:
-    """`StatementError` for a query that could answer differently over the same rows; the expression is named."""
-    for node in parse_one(query).walk():
-        if isinstance(node, exp.Func) and function_name(node) in UNREPEATABLE:
-            raise StatementError(
-                f"the query is not deterministic: {node.sql(DIALECT)} has another value at every evaluation",
-                hint="store the value in a column when the row is written",
-                expression=node.sql(DIALECT),
-            )
-        if isinstance(node, exp.TableSample):
-            raise StatementError(
-                "the query is not deterministic: it samples its rows", hint="filter by a column instead"
-            )
-
-
-def with_ties_broken(query: str) -> str:
-    """The query with MIN_BY and MAX_BY made to choose, among rows that tie, the least or the greatest result.
-
-    Spark takes whichever row it meets first, so that the same rows can give two answers; a view has one.
-    """
-    tree = parse_one(query)
-    calls = list(tree.find_all(exp.ArgMin, exp.ArgMax))
-    if not calls:
-        return query
-    for call in calls:
-        value, order = call.this.sql(DIALECT), call.expression.sql(DIALECT)
-        chosen = parse_one(f"SELECT CASE WHEN ({order}) IS NOT NULL THEN struct({order}, {value}) END").expressions[0]
-        call.set("expression", chosen)
-    return tree.sql(DIALECT)
 
 
 def compile_query(name: str, query: str, output_names: Sequence[str], known: Columns) -> tuple[Block, ...]:
@@ -124,6 +89,8 @@ class Compiler:
 
     def inner(self, tree: exp.Expression, names: list[str]) -> str:
         """A block of its own for a part of the query; its name."""
+        if len({name.lower() for name in names}) < len(names):
+            raise NotIncremental("a subquery with two columns of one name", "has no delta rule")
         parts, top = self.query(tree, names)
         return self.add(parts, top, names)
 
