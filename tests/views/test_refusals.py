@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -154,6 +155,32 @@ def test_counts_of_some_columns_are_not_counts_of_rows(tables: vk.Database, spar
         tables, spark,
         "SELECT COUNT(* EXCEPT (two)) AS n FROM p",
         "SELECT COUNT(*, 1) AS n FROM p",
+    )  # fmt: skip
+
+
+def test_what_spark_takes_only_as_a_whole_is_evaluated_again(
+    tables: vk.Database, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Found: these were refused, or ended in an error of ours. The reason is kept: the plan is made again without Spark."""
+    queries = {
+        "SELECT mean(y) AS m FROM r": "a part of the query cannot be evaluated apart from it: [MISSING_GROUP_BY]",
+        "SELECT try_sum(y) AS s FROM r": "a part of the query cannot be evaluated apart from it: [MISSING_GROUP_BY]",
+        "SELECT COUNT(NULL) AS n FROM r": 'a part of the query cannot be evaluated apart from it: column "x0"',
+        "SELECT COUNT(*) AS n FROM (SELECT * FROM r JOIN b ON r.x = b.x)": "a subquery with two columns of one name",
+    }
+    evaluated(tables, spark, *queries)
+    with vk.open(tmp_path / "db.vk") as again:
+        for number, reason in enumerate(queries.values()):
+            assert f"because {reason}" in str(again.explain(f"v{number}"))
+
+
+def test_a_constant_among_the_groups(tables: vk.Database, spark: SparkSession) -> None:
+    """Found: the 1 of ROUND was taken for the group of that number."""
+    evaluated(
+        tables, spark,
+        "SELECT 'all' AS c, x, ROUND(AVG(y), 1) AS a FROM r GROUP BY 1, 2",
+        "SELECT 1 AS c, COUNT(*) AS n FROM r GROUP BY 1",
+        strategy="incremental",
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from viewkeeper import names
-from viewkeeper.errors import SchemaError
+from viewkeeper.errors import SchemaError, StatementError
 from viewkeeper.maintain.accumulators import Accumulators, accumulators
 from viewkeeper.maintain.delta.select import empty_inputs, part_sql
 from viewkeeper.maintain.needs import narrowed
@@ -148,7 +148,7 @@ def plan_incremental(
     plans = []
     for block in blocks:
         last = block is blocks[-1]
-        plan = _plan_block(block, wishes, schema if last else None, known, typer)
+        plan = _plan_block(block, wishes, schema if last else None, known, _typing_parts(typer))
         known[block.name] = plan.shape
         plans.append(plan)
     tables = tuple(name for name in inputs if any(name in block.tables for block in blocks))
@@ -162,6 +162,19 @@ def plan_full(wishes: Wishes, query: str, schema: pa.Schema, tables: Sequence[st
 
 
 # Blocks
+
+
+def _typing_parts(typer: Typer) -> Typer:
+    """Spark took the query. If it does not take a part of it, then that part was more than we saw: an aggregate, mostly."""
+
+    def type_part(sql: str, tables: Mapping[str, pa.Schema]) -> pa.Schema:
+        try:
+            return typer(sql, tables)
+        except (StatementError, SchemaError) as error:
+            said = error.message.removeprefix("Spark cannot analyse the query: ")
+            raise NotIncremental("a part of the query", f"cannot be evaluated apart from it: {said}") from error
+
+    return type_part
 
 
 def _plan_block(

@@ -72,7 +72,7 @@ class Aggregation:
 
     def _moved(self, node: exp.Expression) -> exp.Expression:
         for number, group in enumerate(self.groups):
-            if node == group:
+            if node == group and group.find(exp.Column):  # a constant stays itself: in ROUND(x, 1) it must be one
                 return exp.column(f"g{number}")
         if isinstance(node, exp.Filter) or _is_aggregate(node):
             return exp.column(f"a{self._call(node)}")
