@@ -197,6 +197,28 @@ def test_a_decimal_that_does_not_fit_stops_its_view(db: vk.Database, spark: Spar
     check(db, spark, views)
 
 
+@pytest.mark.parametrize("regions", [1, 8], ids=["in the reading task", "in the writing task"])
+def test_a_sum_that_does_not_fit_stops_its_view_alone_in_tasks(db: vk.Database, regions: int) -> None:
+    """Found: what one task had added up could not be sent, and what several sent was added up beyond 128 bits.
+
+    Three times 99...0 is more than 2^128: what was left was a number of 38 digits, and no sum of anything.
+    """
+    db._maintainer.tasks_from = 0
+    db.create_table("w", "k BIGINT, d DECIMAL(38,0)", primary_key="k", regions=regions)
+    db.create_view("sums", "SELECT SUM(d) AS s FROM w")
+    db.create_view("counts", "SELECT COUNT(*) AS n FROM w")
+    large = Decimal(99 * 10**36)
+    db.table("w").put([{"k": k, "d": large} for k in range(3)])
+    assert list(db.refresh().failed) == ["sums"]
+    failure = db.view("sums").status().failure
+    assert failure is not None
+    assert failure.startswith("a sum does not fit into decimal128(38, 0)")
+    assert rows_of(db.view("counts").scan()) == [(3,)]
+    db.table("w").put({"k": 2, "d": -large})
+    assert not db.refresh().failed
+    assert rows_of(db.view("sums").scan()) == [(large,)]
+
+
 def test_the_range_of_doubles(rs: vk.Database, spark: SparkSession) -> None:
     """A sum beyond it stops the view: what is infinite cannot be taken back."""
     views = {"total": "SELECT SUM(f) AS s FROM r"}

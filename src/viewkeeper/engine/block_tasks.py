@@ -136,12 +136,18 @@ def _wire_schema(plan: BlockPlan) -> pa.Schema:
 
 
 def _travelling(field: pa.Field) -> pa.Field:
-    """Sums of a part may be wider than the whole's: they travel as wide as there is."""
+    """Sums of a part may be wider than the whole's: they travel as wide as there is, and are added up so.
+
+    In 128 bits three sums of 38 digits can wrap around to a number that fits again, and Arrow does not say so.
+    """
     if pa.types.is_decimal(field.type):
-        return pa.field(field.name, pa.decimal128(38, field.type.scale))
+        return pa.field(field.name, pa.decimal256(_WIDEST, field.type.scale))
     if field.name.startswith(names.SUM) and pa.types.is_integer(field.type):
-        return pa.field(field.name, pa.decimal128(38, 0))
+        return pa.field(field.name, pa.decimal256(_WIDEST, 0))
     return field
+
+
+_WIDEST = 76
 
 
 def folded(plan: BlockPlan, to: Address, rows: pa.Table) -> pa.RecordBatch:
