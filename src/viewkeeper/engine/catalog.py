@@ -28,18 +28,25 @@ class ViewCatalog:
     """Reads definitions and makes plans of them, each once."""
 
     store: Store
-    _plans: dict[str, tuple[str, ViewPlan]] = field(default_factory=dict)
+    _plans: dict[str, tuple[Definition, ViewPlan]] = field(default_factory=dict)
+    _read: dict[str, Definition] = field(default_factory=dict)
+
+    def _recorded(self) -> list[Definition]:
+        """Every definition, each text read once."""
+        texts = self.store.records(PREFIX).values()
+        self._read = {text: self._read.get(text) or Definition.of_text(text) for text in texts}
+        return list(self._read.values())
 
     def definitions(self) -> list[Definition]:
         """Every view whose first epoch is committed, in the order of creation."""
-        found = [Definition.of_text(text) for text in self.store.records(PREFIX).values()]
+        found = self._recorded()
         committed = {state.name: state.committed.epoch for state in self.store.groups()}
         seen = [definition for definition in found if definition.epoch <= committed.get(definition.group, -1)]
         return sorted(seen, key=lambda definition: definition.number)
 
     def unborn(self, group: str) -> list[Definition]:
         """Views whose creation did not get to its commit."""
-        found = [Definition.of_text(text) for text in self.store.records(PREFIX).values()]
+        found = self._recorded()
         state = self.store.group(group)
         return [d for d in found if d.group == group and d.epoch > state.committed.epoch]
 
@@ -78,10 +85,9 @@ class ViewCatalog:
 
     def _own_plan(self, definition: Definition, shapes: dict[str, Shape]) -> ViewPlan:
         """A view's plan as if it were alone in its group."""
-        text = definition.text()
         known = self._plans.get(definition.name)
-        if known is None or known[0] != text:
-            known = (text, plan_view(definition, shapes, RecordedTypes(dict(definition.types))))
+        if known is None or known[0] != definition:
+            known = (definition, plan_view(definition, shapes, RecordedTypes(dict(definition.types))))
             self._plans[definition.name] = known
         return known[1]
 
@@ -105,8 +111,7 @@ class ViewCatalog:
         """Which views stand on which now; with those whose creation is under way, if asked for."""
         if not unborn:
             return Lineage(self.definitions())
-        found = [Definition.of_text(text) for text in self.store.records(PREFIX).values()]
-        return Lineage(sorted(found, key=lambda definition: definition.number))
+        return Lineage(sorted(self._recorded(), key=lambda definition: definition.number))
 
     # Leaving
 

@@ -137,7 +137,7 @@ class Creation:
         """Only while the epoch is ours: if another process has ended it, a definition that names it would be a view's that
         was never filled."""
         store = self.maintainer.store
-        there = [Definition.of_text(text).number for text in store.records(PREFIX).values()]
+        there = [known.number for known in self.maintainer.catalog.lineage(unborn=True).definitions]
         recorded = replace(definition, epoch=record.epoch, number=1 + max(there, default=0), summary=Summary.of(plan))
         ours = RunningEpoch(definition.group, record.epoch, lease.term)
         if not store.put_record(PREFIX + definition.name, recorded.text(), expected=None, during=ours):

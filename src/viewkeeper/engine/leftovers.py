@@ -32,10 +32,14 @@ class Leftovers:
 
     def drop_unneeded(self, group: str, lease: Lease) -> None:
         """Drop the tables of a group that none of its views has. `Fenced` if another process leads the group now: what
-        looks unneeded to us may be what it is making."""
-        self.store.fence(group, lease.term)
+        looks unneeded to us may be what it is making. So it is looked for again behind the fence, which is a durable write
+        to each region of the group and not put up for nothing."""
+        if self._unneeded(group):
+            self.store.fence(group, lease.term)
+            for name in self._unneeded(group):
+                self.store.drop(name)
+
+    def _unneeded(self, group: str) -> list[str]:
         plans = self.catalog.plans(group)
         needed = {plan.name for plan in plans} | set(block_tables(plans))
-        for spec in self.store.tables():
-            if spec.group == group and spec.name not in needed:
-                self.store.drop(spec.name)
+        return [spec.name for spec in self.store.tables() if spec.group == group and spec.name not in needed]
