@@ -38,7 +38,7 @@ def sizes(settings: Settings) -> dict[str, int]:
         "groups": settings.size(20_000, 500),
         "changes_of_an_epoch": settings.size(100_000, 2_000),
         "epochs_before": 3 if settings.quick else 5,
-        "epochs_after": 3 if settings.quick else 7,
+        "epochs_after": 3 if settings.quick else 6,
     }
 
 

@@ -43,8 +43,8 @@ def sizes(settings: Settings) -> dict[str, int]:
         "events_updated": Dashboard.HOT,
         "items": Orders.ITEMS,
         "customers": Orders.CUSTOMERS,
-        "window_milliseconds": settings.size(1_000, 200),
-        "interval_window_milliseconds": settings.size(2_000, 300),
+        "window_milliseconds": settings.size(800, 200),
+        "interval_window_milliseconds": settings.size(1_500, 300),
         "repetitions": 1 if settings.quick else 2,
     }
 

@@ -18,11 +18,24 @@ from pathlib import Path
 from typing import Any
 
 from viewkeeper.bench.experiment import Experiment, Kind, Plot
-from viewkeeper.bench.outcomes import Breakdown, Finding, Limit, Mark, Outcome, Sample, ceiling, floor
+from viewkeeper.bench.outcomes import Breakdown, Finding, Mark, Outcome, Sample, ceiling, floor
 from viewkeeper.bench.peak import megabytes_of_refreshes
 from viewkeeper.bench.phases import Jobs, Watch, watched
 from viewkeeper.bench.recompute import Recompute
-from viewkeeper.bench.runner import Comparison, Way, Wrong, compare, failed, paired, proved, single, verified
+from viewkeeper.bench.runner import (
+    Comparison,
+    Measured,
+    Way,
+    Wrong,
+    compare,
+    compared,
+    failed,
+    in_turn,
+    paired,
+    proved,
+    single,
+    verified,
+)
 from viewkeeper.bench.settings import Settings
 from viewkeeper.bench.sides import difference
 from viewkeeper.bench.workload import QUERIES, Query, Tables
@@ -40,13 +53,17 @@ MEGABYTES = ceiling(3_000)
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything. `partners` are the rows of S; `pairs` are epochs over large and small tables in turn."""
+    """How much of everything. `partners` are the rows of S; `pairs` are epochs over large and small tables in turn.
+
+    Each of the `fills` is followed by as many epochs as there are `repetitions`.
+    """
 
     small_rows: int
     large_rows: int
     partners: int
     changes: int
     epoch_changes: int
+    fills: int
     repetitions: int
     pairs: int
     bulk_repetitions: int
@@ -60,8 +77,8 @@ class Sizes:
             )
         )
         epoch = min(EPOCH, small // 20)
-        repetitions, pairs, bulk = (2, 2, 1) if settings.quick else (3, 7, 2)
-        return cls(small, large, partners, changes, epoch, repetitions, pairs, bulk)
+        fills, repetitions, pairs, bulk = (1, 2, 2, 1) if settings.quick else (2, 3, 7, 2)
+        return cls(small, large, partners, changes, epoch, fills, repetitions, pairs, bulk)
 
     def by_name(self) -> dict[str, int]:
         return asdict(self)
@@ -76,8 +93,7 @@ def measure(settings: Settings) -> Iterator[Finding]:
     with closing(small), watched() as watch:
         by_hand = Recompute(base, settings.shared.exported(large))
         run = Run(settings.folder, sizes, small, large, by_hand, watch, Jobs(base.sparkContext))
-        yield from run.fills()
-        yield from run.epochs()
+        yield from run.beside_recomputing()
         yield from run.throughput()
         yield from run.memory()
         yield from run.proof()
@@ -123,40 +139,53 @@ class Run:
         counts = {"jobs": jobs, "stages": stages, "crossings": self.watch.crossings}
         self._seen[what].append(Breakdown(what, self.watch.in_order(), counts))
 
-    # Filling
+    # Fills and small epochs
 
-    def fills(self) -> Iterator[Outcome]:
-        """The small tables first, and Spark's own work once, so that nothing is timed cold."""
-        for query in QUERIES:
-            what = f"fill {query.name}, {self.large.size:,} rows (raw: recompute)"
-            try:
-                self.fill(self.small, query, "fill, small")
-                self.by_hand.run(query)
-                ours = self.fill(self.large, query, f"fill, {self.large.size:,} rows")
-                raw = Sample((_seconds_of(self.by_hand, query),))
-                yield paired(what, Sample((ours,)), raw, FILL[query.name], _bar(query, "filling it", plot="fill"))
-            except Exception as error:
-                yield failed(what, error)
-
-    # Small epochs
-
-    def epochs(self) -> Iterator[Outcome]:
+    def beside_recomputing(self) -> Iterator[Outcome]:
+        """View by view: rounds of a fill, a recomputation and epochs. One recomputation stands beside both of the others."""
         count = f"{self.sizes.epoch_changes:,} changes"
         for query in QUERIES:
-            raw = Way(lambda _, query=query: self.by_hand.run(query), _nothing_wrong)  # type: ignore[misc]
-            what = f"{query.name}, {count} at {self.sizes.large_rows:,} rows (raw: recompute)"
-            mark = _bar(query, f"following {count}")
-            yield from self._epoch(what, query, raw, FASTER_THAN_RECOMPUTE[query.name], self.sizes.repetitions, mark)
-            what = f"{query.name}, {count} at {self.sizes.large_rows:,} rows (raw: at {self.sizes.small_rows:,})"
-            small = self._way(self.small, query, f"{count}, small")
-            yield from self._epoch(what, query, small, SLOWER_WITH_MORE_ROWS, self.sizes.pairs)
+            found = self._rounds(query)
+            filled, followed, anew = (found[side] for side in ("fill", "epochs", "recompute"))
+            bar = _bar(query, "filling it", plot="fill")
+            rows = f"{self.sizes.large_rows:,} rows"
+            yield compared(f"fill {query.name}, {rows} (raw: recompute)", filled, anew, FILL[query.name], bar)
+            bar, limit = _bar(query, f"following {count}"), FASTER_THAN_RECOMPUTE[query.name]
+            yield compared(f"{query.name}, {count} at {rows} (raw: recompute)", followed, anew, limit, bar)
+            yield from self._pairs(query, f"{query.name}, {count} at {rows} (raw: at {self.sizes.small_rows:,})")
 
-    def _epoch(
-        self, what: str, query: Query, raw: Way, limit: Limit, repetitions: int, mark: Mark | None = None
-    ) -> Iterator[Outcome]:
-        """The first epoch is a warm-up: it also follows what the other views have seen meanwhile."""
-        ours = self._way(self.large, query, f"{self.sizes.epoch_changes:,} changes")
-        yield from compare(Comparison(what, ours, raw, limit, repetitions, warmups=1, mark=mark))
+    def _rounds(self, query: Query) -> dict[str, Measured]:
+        """The small table and one recomputation first, so that nothing is timed cold."""
+        try:
+            self.fill(self.small, query, "fill, small")
+            self.by_hand.run(query)
+        except Exception as error:
+            return dict.fromkeys(("fill", "epochs", "recompute"), error)
+        sides = {
+            "fill": partial(self._fill_anew, query),
+            "recompute": partial(_seconds_of, self.by_hand, query),
+            "epochs": partial(self._some_epochs, query),
+        }
+        return in_turn(sides, self.sizes.fills, warmups=0)
+
+    def _fill_anew(self, query: Query) -> float:
+        if query.name in {view.name for view in self.large.db.views()}:
+            self.large.db.drop(query.name)
+        return self.fill(self.large, query, f"fill, {self.sizes.large_rows:,} rows")
+
+    def _some_epochs(self, query: Query) -> float:
+        """The median of some, after one that is a warm-up: the view's files are new."""
+        way = self._way(self.large, query, f"{self.sizes.epoch_changes:,} changes")
+        times = []
+        for number in range(self.sizes.repetitions + 1):
+            way.prepare()
+            times.append(way.run(number))
+        return statistics.median(times[1:])
+
+    def _pairs(self, query: Query, what: str) -> Iterator[Outcome]:
+        large = self._way(self.large, query, f"{self.sizes.epoch_changes:,} changes")
+        small = self._way(self.small, query, f"{self.sizes.epoch_changes:,} changes, small")
+        yield from compare(Comparison(what, large, small, SLOWER_WITH_MORE_ROWS, self.sizes.pairs))
 
     def _way(self, tables: Tables, query: Query, what: str) -> Way:
         return Way(

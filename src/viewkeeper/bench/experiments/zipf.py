@@ -29,7 +29,7 @@ LIMIT = floor(0.9)
 
 def sizes(settings: Settings) -> dict[str, int]:
     return {
-        "rows": settings.size(1_000_000, 20_000),
+        "rows": settings.size(500_000, 20_000),
         "groups": settings.size(100_000, 2_000),
         "operations": settings.size(250_000, 5_000),
         "puts": PUTS,
