@@ -5,14 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from truth import check
 
 import viewkeeper as vk
+from viewkeeper.engine.spark import Spark
 from viewkeeper.sql.ties import with_ties_broken
 from viewkeeper.sql.unrepeatable import SOMETIMES, UNREPEATABLE
 
@@ -253,3 +256,46 @@ def test_every_function_that_spark_calls_random_or_current_is_known(spark: Spark
     known = {name.lower() for name in UNREPEATABLE | SOMETIMES}
     assert found - known == SET_BY_THE_ORDER | ABOUT_OTHER_THINGS
     assert {"rand", "uuid", "now", "current_date", "reflect", "aes_encrypt", "unix_timestamp"} <= found
+
+
+# Whose settings hold
+
+
+LOOSE = {
+    "spark.sql.ansi.doubleQuotedIdentifiers": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.groupByOrdinal": "false",
+    "spark.sql.legacy.statisticalAggregate": "true",
+    "spark.sql.legacy.timeParserPolicy": "LEGACY",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+}
+
+
+@dataclass(frozen=True)
+class Loose:
+    """The session of an application that was started with settings of its own: they are in every session derived from it."""
+
+    session: SparkSession
+
+    def newSession(self) -> SparkSession:  # noqa: N802  Spark's name for it
+        derived = self.session.newSession()
+        for name, value in LOOSE.items():
+            derived.conf.set(name, value)
+        return derived
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+def test_an_applications_settings_do_not_change_what_a_query_says(spark: SparkSession, large: bool) -> None:
+    """Found: "a" was a column, TIMESTAMP another type, and the deviation of one row NaN."""
+    ours = Spark(cast("SparkSession", Loose(spark))).session(large=large)
+    query = (
+        "SELECT X, \"a\" AS a, TIMESTAMP'2024-01-01 00:00:00' AS t, stddev(x) AS s, '${env:HOME}' AS h, x | 2 AS b "
+        "FROM VALUES (1) v(x) GROUP BY 1, 2"
+    )
+    found = ours.sql(query)
+    assert [tuple(row) for row in found.drop("t").collect()] == [(1, "a", None, "${env:HOME}", 3)]
+    assert dict(found.dtypes)["t"] == "timestamp"
+    assert not [name for name in ours.conf.getAll if name.startswith("spark.sql.legacy.")]
+    with pytest.raises(PySparkException, match="DUPLICATED_MAP_KEY"):
+        ours.sql("SELECT map(x, 1, x, 2) AS m FROM VALUES (1) v(x)").collect()

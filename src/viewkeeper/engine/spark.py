@@ -2,7 +2,7 @@
 
 A session of ours is made when it is first needed. Temporary views live in a session derived from it, so nothing of a
 user's own session is seen or disturbed, and the settings that a view's truth rests on are the same for everyone: ANSI
-(an overflow is an error, not a wrong number) and UTC.
+(an overflow is an error, not a wrong number), UTC, and how the text is read (`MEANING`).
 
 Whatever parses SQL is imported where it is needed: this module is loaded by everyone, and most only read and write rows.
 """
@@ -25,9 +25,33 @@ from viewkeeper.errors import QueryFailed, SparkFailed, StatementError, Viewkeep
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SETTINGS = {
+MEANING = {
     "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    "spark.sql.ansi.relationPrecedence": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.groupByAliases": "true",
+    "spark.sql.groupByOrdinal": "true",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.orderByOrdinal": "true",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.parser.singleCharacterPipeOperator.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.variable.substitute": "false",
+}
+"""What the text of a query means: Spark's own defaults, but for UTC and two more.
+
+`|` is no pipe, since the parser takes it for the operator; `${env:HOME}` is no variable, since it is another one elsewhere.
+"""
+
+LEGACY = "spark.sql.legacy."
+"""Settings that bring back what an older Spark did, each in a corner of its own: none holds here."""
+
+SETTINGS = {
+    **MEANING,
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -83,8 +107,7 @@ class Spark:
         if large not in sessions:
             with self._starting:
                 derived = (self._given or _local_session()).newSession()
-            for name, value in {**SETTINGS, **(LARGE_SETTINGS if large else SMALL_SETTINGS)}.items():
-                derived.conf.set(name, value)
+            _settle(derived, {**SETTINGS, **(LARGE_SETTINGS if large else SMALL_SETTINGS)})
             sessions[large] = derived
         return sessions[large]
 
@@ -130,6 +153,15 @@ class Spark:
         for name, table in tables.items():
             frame = _frame(session, table) if isinstance(table, pa.Table) else table
             frame.createOrReplaceTempView(name)
+
+
+def _settle(session: SparkSession, settings: Mapping[str, str]) -> None:
+    """A new session has what the application was started with: none of that may change what a view says."""
+    for name in session.conf.getAll:
+        if name.startswith(LEGACY):
+            session.conf.unset(name)
+    for name, value in settings.items():
+        session.conf.set(name, value)
 
 
 def _frame(session: SparkSession, table: pa.Table) -> Any:
