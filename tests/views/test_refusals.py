@@ -85,6 +85,18 @@ def test_a_star_of_one_table_beside_using(tables: vk.Database, spark: SparkSessi
     )  # fmt: skip
 
 
+def test_using_of_columns_of_different_types(tables: vk.Database, spark: SparkSession) -> None:
+    """Found: the INT that Spark makes of both was a BIGINT here, and its hash another number."""
+    tables.execute("CREATE TABLE i (k INT PRIMARY KEY, w BIGINT)")
+    tables.table("i").put([{"k": 1, "w": 1}, {"k": 7, "w": 7}])
+    evaluated(
+        tables, spark,
+        "SELECT hash(k) AS h, one, w FROM i JOIN p USING (k)",
+        "SELECT hash(k) AS h, one, w FROM p RIGHT JOIN i USING (k)",
+        "SELECT typeof(k) AS h, one, w FROM i NATURAL LEFT JOIN p",
+    )  # fmt: skip
+
+
 def test_columns_renamed_by_a_table_alias(tables: vk.Database, spark: SparkSession) -> None:
     """Found: `one` was the table's own, not the third of its columns."""
     evaluated(

@@ -256,6 +256,7 @@ def _with_usable_edges(block: Block, inputs: Mapping[str, Shape]) -> Block:
     def usable(part: Part, edge: Edge) -> bool:
         tables = {source.alias: source.table for source in part.sources}
         ends = [inputs[tables[end.alias]].spec.schema.field(end.name).type for end in (edge.left, edge.right)]
+        _refuse_merged(edge, *ends)
         exact = not pa.types.is_floating(ends[0]) and not pa.types.is_nested(ends[0])
         return exact and (ends[0] == ends[1] or all(pa.types.is_integer(end) for end in ends))
 
@@ -270,6 +271,15 @@ def _with_usable_edges(block: Block, inputs: Mapping[str, Shape]) -> Block:
         conditions = (*part.conditions, *lost_texts) if isinstance(part, Select) else part.conditions
         parts.append(replace(part, edges=edges, conditions=conditions))
     return Block(block.name, tuple(parts), block.top)
+
+
+def _refuse_merged(edge: Edge, left: pa.DataType, right: pa.DataType) -> None:
+    """The column that USING makes is one side's in Spark, and here the first that is there of both: of the wider type.
+
+    So `hash(x)` of an INT joined with a BIGINT would be another number.
+    """
+    if edge.merged and left != right:
+        raise NotIncremental(f"USING or NATURAL by {edge.left.name}", "of different types has no delta rule: write ON")
 
 
 # Tables

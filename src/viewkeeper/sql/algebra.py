@@ -30,11 +30,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Edge:
-    """Two columns of different sources that must be equal; `sql` says so."""
+    """Two columns of different sources that must be equal; `sql` says so. With `merged` they are one column, by USING."""
 
     left: Column
     right: Column
     sql: str = ""
+    merged: bool = False
 
     def at(self, alias: str) -> Column | None:
         """This edge's end at a source."""

@@ -26,6 +26,9 @@ from viewkeeper.sql.algebra import (
 from viewkeeper.sql.refusals import own_nodes, refuse_clauses
 from viewkeeper.sql.syntax import DIALECT
 
+MERGED = "merged"
+"""The mark of an equality that USING or NATURAL makes."""
+
 
 class Blocks(Protocol):
     """What a FROM needs of the query that it is in: the tables there are, and a place for blocks of its own."""
@@ -198,7 +201,7 @@ class From:
             if len(columns) == 2:
                 left, right = self.place(columns[0]), self.place(columns[1])
                 if left.alias != right.alias and {left.alias, right.alias} <= aliases:
-                    found.append(Edge(left, right, self.sql(conjunct)))
+                    found.append(Edge(left, right, self.sql(conjunct), bool(conjunct.meta.get(MERGED))))
         return tuple(found)
 
     def _refuse_unlinked(self, sources: Sequence[Source], edges: Sequence[Edge]) -> None:

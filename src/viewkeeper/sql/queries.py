@@ -19,7 +19,7 @@ from viewkeeper.errors import NotFound
 from viewkeeper.names import RESERVED_PREFIX, quoted
 from viewkeeper.sql.aggregates import Aggregation, groups_of, has_aggregates
 from viewkeeper.sql.algebra import Aggregate, Block, Column, NotIncremental, Output, Part, Select, Source, Top
-from viewkeeper.sql.joins import From, names_of
+from viewkeeper.sql.joins import MERGED, From, names_of
 from viewkeeper.sql.misread import refuse_misread
 from viewkeeper.sql.refusals import refuse_clauses
 from viewkeeper.sql.syntax import DIALECT, parse_one
@@ -56,13 +56,23 @@ def compile_query(name: str, query: str, output_names: Sequence[str], known: Col
     refuse_misread(query, tree)
     schema: dict[str, object] = {table: dict.fromkeys(columns, "unknown") for table, columns in known.items()}
     _keep_field_names(tree)
+    merging = [join for join in tree.find_all(exp.Join) if join.args.get("using") or join.method]
     try:
         tree = qualify(tree, schema=schema, dialect=DIALECT, quote_identifiers=False, identify=False)
     except SqlglotError as error:
         raise NotIncremental("a name", f"could not be resolved ({error})") from error
+    _mark_merged(merging)
     compiler = Compiler(name, known)
     compiler.finish(tree, list(output_names))
     return tuple(compiler.blocks)
+
+
+def _mark_merged(joins: Sequence[exp.Join]) -> None:
+    """Joins by USING or NATURAL, now by ON: their equalities make one column of two, which must be of one type."""
+    for join in joins:
+        on = join.args.get("on")
+        for equality in on.find_all(exp.EQ) if on is not None else ():
+            equality.meta[MERGED] = True
 
 
 def _keep_field_names(tree: exp.Expression) -> None:
