@@ -65,9 +65,12 @@ class ViewCatalog:
 
     def shapes(self) -> dict[str, Shape]:
         """Every table and view as queries see it."""
+        return self._shapes(self.definitions())
+
+    def _shapes(self, definitions: Sequence[Definition]) -> dict[str, Shape]:
         base = [spec for spec in self.store.tables() if spec.kind is Kind.BASE]
         shapes = {spec.name: Shape(spec, tuple(spec.schema.names)) for spec in base}
-        for definition in self.definitions():
+        for definition in definitions:
             shapes[definition.name] = self._own_plan(definition, shapes).shape
         return shapes
 
@@ -93,9 +96,12 @@ class ViewCatalog:
 
     def plans(self, group: str) -> list[ViewPlan]:
         """The plans of a group, in an order in which each comes after what it stands on."""
-        shapes = self.shapes()
-        own = [self._own_plan(d, shapes) for d in self.definitions() if d.group == group]
-        return self.sharing(own, group)
+        return self.sharing(self._own_plans(group), group)
+
+    def _own_plans(self, group: str) -> list[ViewPlan]:
+        definitions = self.definitions()
+        shapes = self._shapes(definitions)
+        return [self._own_plan(definition, shapes) for definition in definitions if definition.group == group]
 
     def sharing(self, plans: Sequence[ViewPlan], group: str) -> list[ViewPlan]:
         """Plans of one group, with the indexes that they share."""
@@ -103,9 +109,7 @@ class ViewCatalog:
 
     def widened(self, plan: ViewPlan, group: str) -> ViewPlan:
         """The plan of a new view of a group, whose indexes are enough for the others too."""
-        shapes = self.shapes()
-        own = [self._own_plan(d, shapes) for d in self.definitions() if d.group == group]
-        return self.sharing([*own, plan], group)[-1]
+        return self.sharing([*self._own_plans(group), plan], group)[-1]
 
     def lineage(self, *, unborn: bool = False) -> Lineage:
         """Which views stand on which now; with those whose creation is under way, if asked for."""

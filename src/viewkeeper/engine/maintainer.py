@@ -55,11 +55,12 @@ class Maintainer:
         have for a group above.
         """
         started = time.perf_counter()
+        seen = self.store.group(group)
         if self._is_current(group, tables):
             return self._no_epoch(group, started)
         with self.leadership.of(group) as lease:
             settled = self.tidy(group, lease)
-            if self._is_current(group, tables):
+            if self.store.group(group) != seen and self._is_current(group, tables):
                 return settled or self._no_epoch(group, started)
             return self._epoch(group, lease, started, at_most, tables)
 
