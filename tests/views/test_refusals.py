@@ -199,6 +199,27 @@ def test_a_constant_among_the_groups(tables: vk.Database, spark: SparkSession) -
     )  # fmt: skip
 
 
+def test_brackets_look_inside(tables: vk.Database, spark: SparkSession) -> None:
+    """Found: `array(k, y)[1]` was read as the array of 1, and so was a column of that name."""
+    tables.execute("CREATE TABLE n (k BIGINT PRIMARY KEY, list ARRAY<BIGINT>, array ARRAY<BIGINT>)")
+    tables.table("n").put([{"k": 1, "list": [5, None], "array": [6]}, {"k": 2, "list": None, "array": [None]}])
+    evaluated(
+        tables, spark,
+        "SELECT k, array(x, 'z')[1] AS a, array(y, k)[0] IS NULL AS b, array(array(k))[0][0] AS c FROM r WHERE array(b)[0]",
+        "SELECT k, list[0] AS a, array[0] AS b, list[0] IS NULL AS c FROM n",
+        "SELECT array(x)[0] AS g, SUM(array(y, k)[1]) AS s FROM r GROUP BY array(x)[0]",
+        strategy="incremental",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("query", ["TABLE r", "WITH q AS (TABLE r) SELECT * FROM q"])
+def test_a_bare_table_is_refused(tables: vk.Database, query: str) -> None:
+    """Found: it was a query over no table, which saw the rows of some earlier statement and no change ever."""
+    tables.sql("SELECT * FROM r").collect()
+    with pytest.raises(vk.StatementError, match="TABLE r is not supported"):
+        tables.create_view("v", query)
+
+
 def test_maps_that_tie(tables: vk.Database) -> None:
     tables.execute("CREATE TABLE m (k BIGINT PRIMARY KEY, entries MAP<STRING, BIGINT>)")
     with pytest.raises(vk.NotMaintainable, match="could not choose between rows that tie"):

@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import traverse_scope
 
-from viewkeeper.errors import NotFound
+from viewkeeper.errors import NotFound, StatementError
 from viewkeeper.names import RESERVED_PREFIX, quoted
 from viewkeeper.sql.aggregates import Aggregation, groups_of, has_aggregates
 from viewkeeper.sql.algebra import Aggregate, Block, Column, NotIncremental, Output, Part, Select, Source, Top
@@ -34,9 +34,11 @@ Columns = Mapping[str, Sequence[str]]
 
 def tables_of(query: str, known: Columns) -> list[str]:
     """The tables that a query reads, by their declared names. `NotFound` names one that is not there."""
+    tree = parse_one(query)
+    _refuse_bare_table(tree)
     declared = {name.lower(): name for name in known}
     found: dict[str, None] = {}
-    for scope in traverse_scope(parse_one(query)):
+    for scope in traverse_scope(tree):
         for source in scope.sources.values():
             if isinstance(source, exp.Table):
                 name = source.name
@@ -48,6 +50,13 @@ def tables_of(query: str, known: Columns) -> list[str]:
                     )
                 found[declared[name.lower()]] = None
     return list(found)
+
+
+def _refuse_bare_table(tree: exp.Expression) -> None:
+    """`TABLE t` is a column TABLE under the name t to the parser: it would be a query that reads nothing, and never follow."""
+    for alias in tree.find_all(exp.Alias):
+        if alias.this.name.upper() == "TABLE" and not isinstance(alias.parent, exp.Select):
+            raise StatementError(f"TABLE {alias.alias} is not supported", hint=f"write SELECT * FROM {alias.alias}")
 
 
 def compile_query(name: str, query: str, output_names: Sequence[str], known: Columns) -> tuple[Block, ...]:

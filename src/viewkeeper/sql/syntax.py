@@ -31,7 +31,8 @@ class Spark4(Spark):
 
     sqlglot reads functions into a form for all dialects and writes some of them back as others: `to_date(x, 'yyyy-MM-dd')`
     without its format, `to_char` as a cast. Here a function is its name and its arguments. A quote in a string may be
-    doubled, as in `'it''s'`, which sqlglot takes for two strings.
+    doubled, as in `'it''s'`, which sqlglot takes for two strings. Brackets are for looking inside: `array(a, b)[1]` is b, and
+    not the array of 1, which other dialects write ARRAY[1].
     """
 
     class Tokenizer(Spark.Tokenizer):
@@ -43,6 +44,7 @@ class Spark4(Spark):
             "EVERY": exp.LogicalAnd.from_arg_list,
             "SOME": exp.LogicalOr.from_arg_list,
         }
+        ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Expression]]] = {}
 
 
 DIALECT = "spark4"
