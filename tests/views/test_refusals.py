@@ -199,6 +199,24 @@ def test_a_constant_among_the_groups(tables: vk.Database, spark: SparkSession) -
     )  # fmt: skip
 
 
+def test_a_group_inside_signs_of_another_rank(tables: vk.Database, spark: SparkSession) -> None:
+    """Found: `y | k & 3` was `(y | k) & 3` where the query groups by `y | k`."""
+    evaluated(
+        tables, spark,
+        "SELECT y | k & 3 AS v, COUNT(*) AS n FROM r GROUP BY y | k, y, k",
+        "SELECT '1' || k + y AS v, COUNT(*) AS n FROM r GROUP BY k + y, k, y",
+    )  # fmt: skip
+
+
+def test_a_group_inside_clear_signs_is_followed(tables: vk.Database, spark: SparkSession) -> None:
+    evaluated(
+        tables, spark,
+        "SELECT (y | k) & 3 AS v, k * 2 + y AS w, COUNT(*) AS n FROM r GROUP BY y | k, k * 2, y",
+        "SELECT '1' || (k + y) AS v, x || 'z' AS w, COUNT(*) AS n FROM r GROUP BY k + y, x",
+        strategy="incremental",
+    )  # fmt: skip
+
+
 def test_brackets_look_inside(tables: vk.Database, spark: SparkSession) -> None:
     """Found: `array(k, y)[1]` was read as the array of 1, and so was a column of that name."""
     tables.execute("CREATE TABLE n (k BIGINT PRIMARY KEY, list ARRAY<BIGINT>, array ARRAY<BIGINT>)")

@@ -73,6 +73,7 @@ class Aggregation:
     def _moved(self, node: exp.Expression) -> exp.Expression:
         for number, group in enumerate(self.groups):
             if node == group and group.find(exp.Column):  # a constant stays itself: in ROUND(x, 1) it must be one
+                _refuse_unclear(node)
                 return exp.column(f"g{number}")
         if isinstance(node, exp.Filter) or _is_aggregate(node):
             return exp.column(f"a{self._call(node)}")
@@ -124,6 +125,21 @@ class Aggregation:
         name = f"x{len(self.part_outputs)}"
         self.part_outputs.append(Output(name, output.sql, output.column))
         return name
+
+
+_LOOSE = exp.BitwiseAnd | exp.BitwiseOr | exp.BitwiseXor | exp.BitwiseLeftShift | exp.BitwiseRightShift | exp.DPipe
+
+
+def _refuse_unclear(group: exp.Expression) -> None:
+    """To Spark `y | k & 3` is `y | (k & 3)`, and to the parser, which has one rank for all such signs, `(y | k) & 3`.
+
+    As text it stays what it is. But where the query groups by `y | k`, the parser finds that group in it, and Spark does not.
+    """
+    around = group.parent
+    if not isinstance(group, exp.Binary) or not isinstance(around, exp.Binary):
+        return
+    if isinstance(group, _LOOSE) or isinstance(around, _LOOSE):
+        raise NotIncremental(around.sql(DIALECT), "is not clear about its group: put that in parentheses")
 
 
 def _function(node: exp.Expression) -> tuple[Function, exp.Expression | None]:
