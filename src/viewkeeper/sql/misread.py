@@ -55,7 +55,7 @@ def _refuse_columns_of_several(select: exp.Select) -> None:
 
 
 def _refuse_hidden_columns(select: exp.Select) -> None:
-    """In `SELECT NOT b AS b ... HAVING any(b)` the argument is the table's column, as it is in any aggregate's.
+    """In `SELECT k > 1 AS b ... GROUP BY k HAVING any(b)` the argument is the table's column, as it is in any aggregate's.
 
     The resolver puts the select list's expression in its place wherever it does not see the aggregate: in ANY and in FILTER.
     """
