@@ -15,7 +15,7 @@ from viewkeeper.engine.reports import EpochReport, ViewReport
 from viewkeeper.errors import Fenced, NameTaken, NotFound, NotMaintainable
 from viewkeeper.maintain.definitions import PREFIX, Definition, RecordedTypes, Summary, plan_view
 from viewkeeper.maintain.plan import ViewPlan
-from viewkeeper.sql.queries import refuse_unrepeatable
+from viewkeeper.sql.unrepeatable import refuse_unrepeatable
 from viewkeeper.store.contract import EpochRecord, Kind, Lease, RunningEpoch, TableSpec
 
 

@@ -23,7 +23,7 @@ from viewkeeper.engine.stops import Stop, own_tables, since
 from viewkeeper.errors import Corrupt, QueryFailed, SnapshotTooOld
 from viewkeeper.maintain.delta.rows import as_desired, consolidate
 from viewkeeper.maintain.plan import BlockPlan, Shape, Strategy, ViewPlan
-from viewkeeper.sql.queries import with_ties_broken
+from viewkeeper.sql.ties import with_ties_broken
 from viewkeeper.store.contract import Applied, TableSpec
 
 TASKS_FROM = 200_000

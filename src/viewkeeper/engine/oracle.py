@@ -15,7 +15,7 @@ from viewkeeper.engine.reports import Verification
 from viewkeeper.engine.spark import Spark
 from viewkeeper.maintain.delta.rows import consolidate, stored_keys
 from viewkeeper.maintain.plan import Shape, ViewPlan
-from viewkeeper.sql.queries import with_ties_broken
+from viewkeeper.sql.ties import with_ties_broken
 from viewkeeper.store.contract import Cut, Kind, Positions, Store
 
 TOLERANCE = 1e-9

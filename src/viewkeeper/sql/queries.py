@@ -23,10 +23,6 @@ from viewkeeper.sql.joins import MERGED, From, names_of
 from viewkeeper.sql.misread import refuse_misread
 from viewkeeper.sql.refusals import refuse_clauses
 from viewkeeper.sql.syntax import DIALECT, parse_one
-from viewkeeper.sql.ties import with_ties_broken
-from viewkeeper.sql.unrepeatable import refuse_unrepeatable
-
-__all__ = ["Compiler", "compile_query", "refuse_unrepeatable", "tables_of", "with_ties_broken"]
 
 Columns = Mapping[str, Sequence[str]]
 """Column names by table name."""
