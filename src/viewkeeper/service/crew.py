@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping
 from viewkeeper.service.events import Appears, Goes, Watcher
 from viewkeeper.service.following import Following
 
+STEP = 0.5
+"""Seconds after which a thread that waits for others looks up."""
+
 
 class Crew:
     """Starts and ends threads as groups appear and go. Used by one thread."""
@@ -41,9 +44,14 @@ class Crew:
             following.ended.set()
 
     def join(self) -> None:
-        """Wait for the epochs under way."""
+        """Wait for the epochs under way.
+
+        In steps: a signal that arrives just before Python begins to wait does not end the wait, and its handler, which runs
+        between two steps of this thread, would have to wait as well.
+        """
         for _, thread in self._members.values():
-            thread.join()
+            while thread.is_alive():
+                thread.join(STEP)
         self._bury()
 
     def _bury(self) -> None:
