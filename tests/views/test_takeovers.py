@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from support import store_of
+from support import file_with_rows, store_of
 
 import viewkeeper as vk
 from viewkeeper import names
@@ -23,8 +23,10 @@ from viewkeeper.engine.creation import Creation
 from viewkeeper.engine.epoch import Epoch
 from viewkeeper.engine.leadership import Leadership
 from viewkeeper.engine.leftovers import Leftovers
+from viewkeeper.engine.maintainer import Maintainer
 from viewkeeper.engine.stops import Stop
 from viewkeeper.errors import Busy, Fenced, NotMaintainable
+from viewkeeper.maintain.plan import ViewPlan
 from viewkeeper.rows import rows_table
 from viewkeeper.store.contract import Action, Mutation, Request
 from viewkeeper.store.embedded import faults
@@ -400,14 +402,14 @@ def test_a_leader_that_slept_takes_no_other_s_stop_off_the_record(
     change = ViewCatalog.change_stop
     slept: list[bool] = []
 
-    def sleeping(self: ViewCatalog, view: str, known: Stop, stop: Stop | None) -> None:
+    def sleeping(self: ViewCatalog, view: str, known: Stop, stop: Stop | None, *others: Any) -> None:
         if not slept and (stop is None) == (moment == "clearing"):
             slept.append(True)
             _lose_the_lead(one, "on demand")
             other.refresh()
             other.table("t").put([{"k": 5, "x": "b", "y": 0}, {"k": 6, "x": "b", "y": 8}])
             assert set(other.refresh().failed) == {"quotients"}
-        change(self, view, known, stop)
+        change(self, view, known, stop, *others)
 
     monkeypatch.setattr(ViewCatalog, "change_stop", sleeping)
     with suppress(Fenced):
@@ -532,3 +534,93 @@ def test_a_query_over_tables_alone_sees_what_was_just_written(two: Pair) -> None
     assert tuple(one.sql(both).collect()[0]) == (2, 2)
     one.refresh()
     assert tuple(one.sql(both).collect()[0]) == (3, 3)
+
+
+def test_a_leader_that_slept_notes_no_return_for_an_epoch_that_was_undone(
+    two: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = two
+    one.create_view("quotients", QUOTIENTS)
+    one.create_view("sums", SUMS)
+    one.table("t").put({"k": 3, "x": "a", "y": 0})
+    one.refresh()
+    one.table("t").put([{"k": 3, "x": "a", "y": 4}, {"k": 4, "x": "b", "y": 5}])
+    before_commit = Maintainer.before_commit
+    slept: list[bool] = []
+
+    def sleeping(self: Maintainer, *others: Any) -> None:
+        if self is one._maintainer and not slept:
+            slept.append(True)
+            _lose_the_lead(one, "on demand")
+            other.repair("sums")
+        before_commit(self, *others)
+
+    monkeypatch.setattr(Maintainer, "before_commit", sleeping)
+    with pytest.raises(Fenced):
+        one.create_view("late", "SELECT COUNT(*) AS n FROM t")
+    assert slept
+    other.refresh()
+    assert other.view("quotients").scan().num_rows == 4
+    assert equal(other)
+
+
+@pytest.mark.parametrize("after", [0, 1], ids=["the view", "what stands on it"])
+def test_a_repair_that_died_is_not_finished_as_if_the_rows_had_changed(
+    two: Pair, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """Nor is it half done: whoever comes next takes it back, and it is asked for again."""
+    one, other = two
+    one.create_view("sums", SUMS, regions=1)
+    one.create_view("beside", "SELECT SUM(s) AS s FROM sums")
+    one.create_view("above", "SELECT SUM(s) AS s FROM sums", refresh="every 60 seconds")
+    with file_with_rows(one, "sums") as connection:
+        connection.execute("UPDATE rows SET v0 = v0 + 1")
+    run = Epoch._view
+    done: list[str] = []
+
+    def dying(self: Epoch, plan: ViewPlan, rebuild: bool) -> Any:
+        if len(done) > after:
+            raise Died
+        done.append(plan.name)
+        return run(self, plan, rebuild)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Epoch, "_view", dying)
+        patch.setattr(Maintainer, "before_commit", lambda *_: die())
+        with pytest.raises(Died):
+            one.repair("sums")
+    other.refresh()
+    assert not other.verify("sums").equal
+    assert other.verify("beside").equal
+    assert other.verify("above").equal
+    other.repair("sums")
+    assert equal(other)
+
+
+def test_a_drop_that_slept_leaves_the_stop_of_the_view_that_took_the_name(
+    two: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = two
+    one.create_view("quotients", QUOTIENTS)
+    remove = ViewCatalog.remove
+    slept: list[bool] = []
+
+    def sleeping(self: ViewCatalog, definition: Any) -> bool:
+        done = remove(self, definition)
+        if not slept:
+            slept.append(True)
+            _lose_the_lead(one, "on demand")
+            other.create_view("quotients", QUOTIENTS)
+            other.table("t").put([{"k": 3, "x": "a", "y": 0}, {"k": 4, "x": "a", "y": 5}])
+            assert set(other.refresh().failed) == {"quotients"}
+        return done
+
+    monkeypatch.setattr(ViewCatalog, "remove", sleeping)
+    with suppress(Fenced):
+        one.drop("quotients")
+    assert slept
+    assert other.view("quotients").status().failure is not None
+    other.table("t").delete(3)
+    other.refresh()
+    assert other.view("quotients").scan().num_rows == 3
+    assert equal(other)

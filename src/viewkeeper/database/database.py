@@ -342,7 +342,7 @@ class Database:
         shapes = self._catalog.shapes()
         used = tables_of(query, {name: shape.columns for name, shape in shapes.items()})
         if any(shapes[name].spec.kind is Kind.VIEW for name in used):
-            at: Mapping[str, Positions] = Snapshot(self._store, self._catalog).positions(used)
+            at: Mapping[str, Positions] = Snapshot(self._store, self._catalog, used).positions(used)
         else:
             at = self._store.cut(list(used))
         return self._spark.frame(query, {name: shown_rows(self._store, shapes[name], at[name]) for name in used})

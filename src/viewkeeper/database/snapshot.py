@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 
 from viewkeeper.database.table import TableAt
@@ -17,7 +17,7 @@ ATTEMPTS = 100
 
 
 def _looked_at(
-    store: Store, catalog: ViewCatalog
+    store: Store, catalog: ViewCatalog, only: Collection[str] | None
 ) -> tuple[dict[str, Shape], Sequence[GroupState], dict[str, Positions]]:
     """The tables there are, where the groups are, and a cut; a table that was dropped in between asks for another try.
 
@@ -29,6 +29,7 @@ def _looked_at(
         groups = store.groups()
         try:
             base = [name for name, shape in shapes.items() if shape.spec.kind is Kind.BASE]
+            base = base if only is None else [name for name in base if name in only]
             return shapes, groups, dict(store.cut(base))
         except NotFound:
             if attempt == ATTEMPTS - 1:
@@ -56,14 +57,18 @@ class Snapshot:
     It keeps nothing alive: if the logs are trimmed past its point, its reads end in `SnapshotTooOld`, never in other rows.
     """
 
-    def __init__(self, store: Store, catalog: ViewCatalog) -> None:
+    def __init__(self, store: Store, catalog: ViewCatalog, only: Collection[str] | None = None) -> None:
+        """With `only`, of no other tables than these."""
         self._store = store
-        self._shapes, groups, self._cut = _looked_at(store, catalog)
+        self._shapes, groups, self._cut = _looked_at(store, catalog, only)
         self._cut |= _cuts_of_readers(groups, self._cut)
         self._epochs = {state.name: state.committed.epoch for state in groups}
 
-    def positions(self, names: Iterable[str]) -> dict[str, Positions]:
-        """Where tables and views are at that point."""
+    def positions(self, names: Collection[str]) -> dict[str, Positions]:
+        """Where tables and views are at that point; `NotFound` if one is no longer there."""
+        gone = [name for name in names if name not in self._shapes]
+        if gone:
+            raise NotFound(f'"{gone[0]}" was dropped meanwhile', hint="call again without it")
         return {name: self._position(self._shapes[name].spec) for name in names}
 
     def _position(self, spec: TableSpec) -> Positions:

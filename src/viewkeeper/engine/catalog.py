@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
@@ -14,7 +14,7 @@ from viewkeeper.errors import InputError, NotFound
 from viewkeeper.maintain.definitions import PREFIX, Definition, RecordedTypes, Summary, plan_view
 from viewkeeper.maintain.plan import Shape, ViewPlan
 from viewkeeper.maintain.sharing import with_shared_indexes
-from viewkeeper.store.contract import Kind, Store
+from viewkeeper.store.contract import Kind, RunningEpoch, Store
 
 STOP = "stop/"
 HISTORY = "history/"
@@ -33,9 +33,10 @@ class ViewCatalog:
 
     def _recorded(self) -> list[Definition]:
         """Every definition, each text read once."""
-        texts = self.store.records(PREFIX).values()
-        self._read = {text: self._read.get(text) or Definition.of_text(text) for text in texts}
-        return list(self._read.values())
+        known, texts = self._read, self.store.records(PREFIX).values()
+        found = {text: known.get(text) or Definition.of_text(text) for text in texts}
+        self._read = found  # other threads look too, and may be behind
+        return list(found.values())
 
     def definitions(self) -> list[Definition]:
         """Every view whose first epoch is committed, in the order of creation."""
@@ -158,12 +159,31 @@ class ViewCatalog:
         text = self.store.record(STOP + view)
         return None if text is None else Stop.of_record(json.loads(text))
 
-    def set_stop(self, view: str, stop: Stop | None) -> None:
-        self.store.put_record(STOP + view, _stop_text(stop))
+    def set_stop(
+        self, view: str, change: Callable[[Stop | None], Stop | None], during: RunningEpoch | None = None
+    ) -> None:
+        """Put what `change` makes of the record in its place: again until nobody came between."""
+        while True:
+            text = self.store.record(STOP + view)
+            stop = change(None if text is None else Stop.of_record(json.loads(text)))
+            if self.store.put_record(STOP + view, _stop_text(stop), expected=text, during=during):
+                return
 
-    def change_stop(self, view: str, known: Stop, stop: Stop | None) -> None:
-        """The same, unless the record is another by now: then whoever made it knows better."""
-        self.store.put_record(STOP + view, _stop_text(stop), expected=_stop_text(known))
+    def change_stop(self, view: str, known: Stop, stop: Stop | None, during: RunningEpoch | None = None) -> None:
+        """Put another in a record's place, unless it is another by now: then whoever made it knows better."""
+        self.store.put_record(STOP + view, _stop_text(stop), expected=_stop_text(known), during=during)
+
+    def remove(self, definition: Definition) -> bool:
+        """Forget a view, and why it had stopped; False if another has its name by now.
+
+        The record of the stop is the one from before: a view that takes the name has its own.
+        """
+        stop = self.store.record(STOP + definition.name)
+        if not self.store.put_record(PREFIX + definition.name, None, expected=definition.text()):
+            return False
+        if stop is not None:
+            self.store.put_record(STOP + definition.name, None, expected=stop)
+        return True
 
 
 def _stop_text(stop: Stop | None) -> str | None:

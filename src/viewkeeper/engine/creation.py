@@ -143,9 +143,8 @@ class Creation:
         if not store.put_record(PREFIX + definition.name, recorded.text(), expected=None, during=ours):
             store.undo(definition.group, record.epoch, lease.term)
             raise _taken(definition.name)
-        self.maintainer.catalog.set_stop(
-            definition.name, None
-        )  # of a view of that name whose drop ended with its process
+        # A view of that name may have stopped whose drop ended with its process.
+        self.maintainer.catalog.set_stop(definition.name, lambda _: None, ours)
         return recorded
 
     def _epoch(self, plan: ViewPlan, others: Sequence[ViewPlan], group: str, aim: Aim, lease: Lease) -> Epoch:

@@ -24,7 +24,7 @@ from viewkeeper.errors import Corrupt, QueryFailed, SnapshotTooOld
 from viewkeeper.maintain.delta.rows import as_desired, consolidate
 from viewkeeper.maintain.plan import BlockPlan, Shape, Strategy, ViewPlan
 from viewkeeper.sql.ties import with_ties_broken
-from viewkeeper.store.contract import Applied, TableSpec
+from viewkeeper.store.contract import Applied, RunningEpoch, TableSpec
 
 TASKS_FROM = 200_000
 """Changes from which a block runs as Spark tasks."""
@@ -124,6 +124,12 @@ class Epoch:
         return ViewReport(plan.name, strategy, rows, done.inserted, done.updated, done.deleted, seconds, jobs, error)
 
     @property
+    def running(self) -> RunningEpoch:
+        group = self.plans[0].shape.spec.group
+        assert group is not None, "views are maintained tables"
+        return RunningEpoch(group, self.step.epoch, self.step.term)
+
+    @property
     def stops(self) -> Mapping[str, Stop]:
         """The views that had stopped when the epoch began."""
         if self._stops is None:
@@ -144,11 +150,14 @@ class Epoch:
         """
         self._stopped.add(plan.name)
         self._moved[plan.name] = False
-        known = self.catalog.stop(plan.name)
-        again = known is not None and not known.is_over_at(self.step.committed)
-        self.catalog.set_stop(
-            plan.name, known.again(self.step, why) if known and again else Stop.here(self.step, plan, why)
-        )
+        distrusted = plan.name in self.anew or not self.anew.isdisjoint(plan.tables)
+
+        def stopped(known: Stop | None) -> Stop:
+            if known is None or known.is_over_at(self.step.committed):
+                return Stop.here(self.step, plan, why, distrusted=distrusted)
+            return known.again(self.step, why, distrusted=distrusted)
+
+        self.catalog.set_stop(plan.name, stopped, self.running)
         for spec in own_tables(plan):
             self.step.store.withdraw(spec.name, self.step.epoch, self.step.term)
             self.step.forget(spec.name)

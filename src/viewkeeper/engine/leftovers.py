@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from viewkeeper.engine.catalog import ViewCatalog
 from viewkeeper.engine.epoch import block_tables
-from viewkeeper.maintain.definitions import PREFIX, Definition
+from viewkeeper.maintain.definitions import Definition
 from viewkeeper.store.contract import Lease, Store
 
 
@@ -26,8 +26,7 @@ class Leftovers:
     def undo_creation(self, definition: Definition, lease: Lease) -> None:
         """Nothing of a view that could not be created stays. One of that name that somebody else has made since does."""
         self.store.undo(definition.group, definition.epoch, lease.term)
-        if self.store.put_record(PREFIX + definition.name, None, expected=definition.text()):
-            self.catalog.set_stop(definition.name, None)
+        self.catalog.remove(definition)
         self.drop_unneeded(definition.group, lease)
 
     def drop_unneeded(self, group: str, lease: Lease) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from viewkeeper.engine.catalog import HISTORY, ViewCatalog
 from viewkeeper.engine.cuts import Aim, GroupCuts
@@ -103,12 +103,14 @@ class Maintainer:
         """End an epoch that a crash left. One over base tables alone goes on with its own cut.
 
         One that stands on another group is undone: which views of that group had stopped by then is not on record. So is
-        one of a group that guards its tables: it belongs to writes that have died with their process.
+        one of a group that guards its tables: it belongs to writes that have died with their process; and one that stays
+        at its cut: it was mending a view, and which one is not on record either.
         """
         state = self.store.group(group)
         if state.running is None:
             return None
-        if state.undoing or state.guards or self.catalog.lineage().group_below(group) is not None:
+        mends = state.running.cut == state.committed.cut
+        if state.undoing or state.guards or mends or self.catalog.lineage().group_below(group) is not None:
             self.store.undo(group, state.running.epoch, lease.term)
             return None
         return self._epoch(group, lease, time.perf_counter())
@@ -157,8 +159,8 @@ class Maintainer:
         self, group: str, epoch: Epoch, cut: Cut, views: Sequence[ViewReport], started: float, jobs: int
     ) -> EpochReport:
         number = epoch.step.epoch
-        for name, stop in _ended(epoch, views):
-            self.catalog.change_stop(name, stop, None)
+        for name in _returned(epoch, views):
+            self.catalog.change_stop(name, _noted(epoch, name), None)
         seconds = time.perf_counter() - started
         report = EpochReport(group, number, cut, epoch.mode, seconds, jobs, tuple(views), time.time())
         self.store.put_record(f"{HISTORY}{group}/{number:012d}", report.text())
@@ -174,8 +176,9 @@ class Maintainer:
 
         The record goes only after it: an epoch that is run again after a crash must find what it found the first time.
         """
-        for name, stop in _ended(epoch, views):
-            self.catalog.change_stop(name, epoch.stops[name], stop)
+        for name in _returned(epoch, views):
+            if _noted(epoch, name) != epoch.stops[name]:
+                self.catalog.change_stop(name, epoch.stops[name], _noted(epoch, name), epoch.running)
         if epoch.anew:
             self._distrust(group, epoch.anew)
 
@@ -188,10 +191,7 @@ class Maintainer:
         lineage = self.catalog.lineage()
         above = {view.name: view for name in anew for view in lineage.above(name) if view.group != group}
         for view in above.values():
-            committed = self.store.group(view.group).committed
-            known = self.catalog.stop(view.name)
-            stands = known is not None and not known.is_over_at(committed.epoch)
-            self.catalog.set_stop(view.name, known.distrusted() if known and stands else Stop.distrusting(committed))
+            self.catalog.set_stop(view.name, partial(Stop.distrusted, at=self.store.group(view.group).committed))
 
     def _forget_undone(self, group: str) -> None:
         """An epoch that was to bring a view back and was undone did not. Nothing is under way here, so none can still do it.
@@ -208,10 +208,15 @@ class Maintainer:
                 self.catalog.change_stop(name, stop, replace(stop, mended=None))
 
 
-def _ended(epoch: Epoch, views: Sequence[ViewReport]) -> list[tuple[str, Stop]]:
-    """The records of views that an epoch brought back, as they are when that is noted.
+def _returned(epoch: Epoch, views: Sequence[ViewReport]) -> list[str]:
+    """The views that an epoch followed and that had stopped, as far as it knew."""
+    return [view.view for view in views if view.error is None and view.view in epoch.stops]
 
-    Only records that it knew, and as it knew them: whoever has written another since, after this process slept, knows better.
+
+def _noted(epoch: Epoch, name: str) -> Stop:
+    """The record of such a view with a note that this epoch brings it back, if none had.
+
+    Only the record that the epoch knew is changed: whoever has written another since, while this process slept, knows better.
     """
-    back = [view.view for view in views if view.error is None and view.view in epoch.stops]
-    return [(name, replace(epoch.stops[name], mended=epoch.step.epoch)) for name in back]
+    known = epoch.stops[name]
+    return known if known.is_over_at(epoch.step.committed) else replace(known, mended=epoch.step.epoch)

@@ -9,7 +9,7 @@ from viewkeeper.engine.maintainer import Maintainer
 from viewkeeper.engine.oracle import compare, evaluate, shown_rows
 from viewkeeper.engine.reports import Verification, ViewReport
 from viewkeeper.maintain.definitions import Definition
-from viewkeeper.store.contract import Cut
+from viewkeeper.store.contract import Cut, EpochRecord
 
 
 @dataclass(frozen=True)
@@ -48,40 +48,46 @@ class Proof:
         catalog = self.maintainer.catalog
         definition = catalog.definition(name)
         report = self._repair(definition)
+        while report is None:
+            self.maintainer.refresh(definition.group)
+            report = self._repair(definition)
         above = {view.group for view in catalog.lineage().above(definition.name)} - {definition.group}
         for group in catalog.lineage().in_order(above):
             self.maintainer.refresh(group)
         return report
 
-    def _repair(self, definition: Definition) -> ViewReport:
+    def _repair(self, definition: Definition) -> ViewReport | None:
+        """None if the group is behind the one that it stands on: which views had stopped there by then is not known."""
         started = time.perf_counter()
         maintainer, group = self.maintainer, definition.group
         with maintainer.leadership.of(group) as lease:
             maintainer.finish(group, lease)
-            above = {view.name for view in maintainer.catalog.lineage().above(definition.name)}
-            plans = [
-                plan for plan in maintainer.catalog.plans(group) if plan.name == definition.name or plan.name in above
-            ]
+            committed = maintainer.store.group(group).committed
+            stopped = self._stopped_under(group, committed)
+            if stopped is None:
+                return None
+            mended = {definition.name, *(view.name for view in maintainer.catalog.lineage().above(definition.name))}
+            plans = [plan for plan in maintainer.catalog.plans(group) if plan.name in mended]
             actions = maintainer.spark.actions
             self._carry_out_decided(definition)
-            record = maintainer.store.begin(group, maintainer.store.group(group).committed.cut, lease.term)
+            record = maintainer.store.begin(group, committed.cut, lease.term)
             epoch = maintainer.epoch_over(maintainer.store, group, plans, lease)
             epoch.new_indexes = [access.place for plan in plans for access in plan.indexes]
-            epoch.stopped_below = self._stopped_under(definition) - {plan.name for plan in plans}
+            epoch.stopped_below = stopped - mended
             views = epoch.run(rebuild=[plan.name for plan in plans])
             maintainer.commit(group, epoch, views, lease)
             maintainer.recorded(group, epoch, record.cut, views, started, maintainer.spark.actions - actions)
             return next(view for view in views if view.view == definition.name)
 
-    def _stopped_under(self, definition: Definition) -> frozenset[str]:
-        """The views that stand still in this one's group and below: over their rows it would be of no cut at all."""
+    def _stopped_under(self, group: str, committed: EpochRecord) -> frozenset[str] | None:
+        """The views that stand still in a group and below: over their rows a view would be of no cut at all."""
         maintainer = self.maintainer
-        found: set[str] = set()
-        group: str | None = definition.group
-        while group is not None:
-            found |= maintainer.catalog.stopped(group, maintainer.store.group(group).committed.epoch)
-            group = maintainer.catalog.lineage().group_below(group)
-        return frozenset(found)
+        own = frozenset(maintainer.catalog.stopped(group, committed.epoch))
+        below = maintainer.catalog.lineage().group_below(group)
+        if below is None:
+            return own
+        aim = maintainer.cuts.upper(below, maintainer.catalog.plans(group))
+        return own | aim.stopped if aim.cut == committed.cut else None
 
     def _carry_out_decided(self, definition: Definition) -> None:
         """A cut does: then the tables under a view have come to where its group's cut says."""

@@ -9,7 +9,7 @@ from viewkeeper.engine.cuts import inputs_of
 from viewkeeper.engine.leadership import Leadership
 from viewkeeper.engine.maintainer import Maintainer
 from viewkeeper.errors import Busy, Fenced
-from viewkeeper.maintain.definitions import PREFIX, Definition
+from viewkeeper.maintain.definitions import Definition
 from viewkeeper.store.contract import Lease
 
 
@@ -30,7 +30,6 @@ class Removal:
             with maintainer.catalog.going(definition.name):
                 maintainer.store.fence(definition.group, lease.term)
                 self._forget(definition)
-            maintainer.catalog.set_stop(definition.name, None)
             maintainer.leftovers.drop_unneeded(definition.group, lease)
             self._let_go(definition.group, lease)
         while below is not None:
@@ -41,8 +40,7 @@ class Removal:
 
     def _forget(self, definition: Definition) -> None:
         """The view that was asked for, and not one that has been made under its name since."""
-        store = self.maintainer.store
-        if not store.put_record(PREFIX + definition.name, None, expected=definition.text()):
+        if not self.maintainer.catalog.remove(definition):
             raise Fenced(f'view "{definition.name}" was changed by another process meanwhile', hint="call again")
 
     def end_dead_creations(self, name: str) -> None:

@@ -36,28 +36,28 @@ class Stop:
     mended: int | None = None
 
     @classmethod
-    def here(cls, step: Step, plan: ViewPlan, why: QueryFailed | Corrupt) -> Stop:
+    def here(cls, step: Step, plan: ViewPlan, why: QueryFailed | Corrupt, *, distrusted: bool) -> Stop:
         stop = cls(step.epoch, step.epoch, step.committed, dict(step.before), index_names(plan), why.message, why.hint)
-        return stop.again(step, why)
+        return stop.again(step, why, distrusted=distrusted)
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Stop:
         cut = {table: tuple(positions) for table, positions in record["cut"].items()}
         return cls(**{**record, "cut": cut, "indexes": tuple(record["indexes"])})
 
-    def again(self, step: Step, why: QueryFailed | Corrupt) -> Stop:
-        """The same view fails once more, perhaps for another reason. What was found damaged has to be made anew."""
-        damaged = self.damaged or isinstance(why, Corrupt)
+    def again(self, step: Step, why: QueryFailed | Corrupt, *, distrusted: bool) -> Stop:
+        """The same view fails once more, perhaps for another reason. What was found damaged has to be made anew, and what
+        was to be made anew and could not be still has to."""
+        damaged = self.damaged or distrusted or isinstance(why, Corrupt)
         return replace(self, last=step.epoch, error=why.message, hint=why.hint, damaged=damaged, mended=None)
 
-    @classmethod
-    def distrusting(cls, committed: EpochRecord) -> Stop:
-        """Of a view that has seen rows which were damaged, or has not seen that they were: it is built anew."""
+    @staticmethod
+    def distrusted(known: Stop | None, at: EpochRecord) -> Stop:
+        """The record of a view that has seen rows which were damaged, or has not seen that they were: it is built anew."""
+        if known is not None and not known.is_over_at(at.epoch):
+            return replace(known, damaged=True, mended=None)
         error, hint = "it is built anew, since a view under it was damaged", "refresh it"
-        return cls(committed.epoch, 0, committed.epoch, committed.cut, (), error, hint, damaged=True)
-
-    def distrusted(self) -> Stop:
-        return replace(self, damaged=True, mended=None)
+        return Stop(at.epoch, 0, at.epoch, at.cut, (), error, hint, damaged=True)
 
     def stands_at(self, epoch: int) -> bool:
         """Whether the view had not come back by an epoch of its group."""

@@ -254,7 +254,7 @@ class Catalog:
         now = time.time()
         with self._changing() as connection:
             row = connection.one("SELECT holder, term, expires FROM leases WHERE name = ?", parameters(name))
-            if row is not None and row[0] != holder and now < row[2] <= now + LONGEST_LEASE:
+            if row is not None and row[0] != holder and now < row[2] <= now + max(LONGEST_LEASE, seconds):
                 return None
             lease = Lease(name, holder, (row[1] if row else 0) + 1, now + seconds)
             values = parameters(name, holder, lease.term, lease.expires)

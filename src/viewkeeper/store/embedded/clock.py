@@ -52,8 +52,10 @@ class Clock:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """No more stamps: the number of the file may soon be another file's."""
+        """No more stamps: the number of the file may soon be another file's. In a fork the lock may be held by nobody."""
+        if self._process != os.getpid():
+            return
         with self._lock:
-            if self._process == os.getpid() and self._file != CLOSED:
+            if self._file != CLOSED:
                 os.close(self._file)
             self._file = CLOSED

@@ -320,7 +320,9 @@ class Pool:
         return gone
 
     def end(self) -> None:
-        """Close all connections for good: those that are lent out when they come back."""
+        """Close all connections for good: those that are lent out when they come back. A fork has none of them."""
+        if self._process != os.getpid():
+            return
         with self._lock:
             self._ended = True
         self.close()
