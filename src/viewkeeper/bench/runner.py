@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -94,10 +95,15 @@ Measured = Sample | Exception
 
 
 def in_turn(sides: Mapping[Any, Callable[[], float]], repetitions: int, warmups: int = 1) -> dict[Any, Measured]:
-    """Every side in each round, by whatever tells them apart. A side times itself; one that fails is out."""
+    """Every side in each round, by whatever tells them apart. A side times itself; one that fails is out.
+
+    What was written before is on the disk when the timing begins: whoever waits for the disk waits for his own rows.
+    """
     times: dict[Any, list[float]] = {side: [] for side in sides}
     problems: dict[Any, Exception] = {}
     for number in range(warmups + repetitions):
+        if number == warmups:
+            os.sync()
         for side, run in sides.items():
             if side in problems:
                 continue
@@ -180,6 +186,8 @@ def _pairs(comparison: Comparison) -> tuple[list[Times], list[Times]]:
     ours: list[Times] = []
     raw: list[Times] = []
     for repetition in range(comparison.warmups + comparison.repetitions):
+        if repetition == comparison.warmups:
+            os.sync()
         for side, way, name in ((ours, comparison.ours, "ours"), (raw, comparison.raw, "raw")):
             times = _repetition(way, name, repetition * comparison.calls, comparison.calls)
             if repetition >= comparison.warmups:

@@ -77,7 +77,7 @@ class Sizes:
             )
         )
         epoch = min(EPOCH, small // 20)
-        fills, repetitions, pairs, bulk = (1, 2, 2, 1) if settings.quick else (2, 3, 7, 2)
+        fills, repetitions, pairs, bulk = (1, 2, 2, 1) if settings.quick else (2, 3, 9, 2)
         return cls(small, large, partners, changes, epoch, fills, repetitions, pairs, bulk)
 
     def by_name(self) -> dict[str, int]:
