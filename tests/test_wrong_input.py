@@ -167,11 +167,29 @@ def test_wrong_reads(events: vk.Table) -> None:
     for limit in (-1, True, "3"):
         with pytest.raises(vk.InputError, match="limit"):
             events.scan(limit=limit)  # type: ignore[arg-type]
+    for limit in (2**63 - 1, 2**63, 10**30):
+        assert events.scan(limit=limit).to_pylist() == [STORED], "it is more than there are, as any large number"
     with pytest.raises(vk.InputError, match="another key"):
         events.put_if(GOOD, expected={"id": 2})
     with pytest.raises(vk.RowError, match="colour"):
         events.put_if(GOOD, expected={"colour": "red"})
     assert events.scan().to_pylist() == [STORED]
+
+
+@pytest.mark.parametrize("keep", [-1, float("nan"), float("-inf"), None, "x", True])
+def test_logs_cannot_be_kept_for_that_long(db: vk.Database, events: vk.Table, keep: Any) -> None:
+    with pytest.raises(vk.InputError, match=r"logs cannot be kept for .* seconds\n  hint: give 0 or more"):
+        db.trim(keep)
+    with db.snapshot() as at:
+        events.delete(1)
+        assert at.table("events").get(1) == STORED
+
+
+@pytest.mark.parametrize("keep", [float("inf"), 1e300, 10**400], ids=["infinity", "large", "larger"])
+def test_logs_that_are_kept_for_ever(db: vk.Database, events: vk.Table, keep: float) -> None:
+    events.put(GOOD | {"small": 2})
+    assert db.trim(keep) == 0
+    assert db.trim(0) == 2
 
 
 # Names
@@ -260,6 +278,31 @@ def test_a_region_that_is_missing(db: vk.Database, events: vk.Table, folder: Pat
     with vk.open(folder) as again, pytest.raises(vk.StorageError, match="is missing"):
         again.table("events").put(GOOD)
     assert list(folder.glob("tables/1/*")) == []
+
+
+@pytest.mark.parametrize("timeout", [None, -1, -0.001, float("nan"), "30", True])
+def test_a_timeout_that_is_none(folder: Path, timeout: Any) -> None:
+    with pytest.raises(
+        vk.InputError, match=r"a call cannot wait .* seconds for another writer\n  hint: give 0 or more"
+    ):
+        vk.open(folder, timeout=timeout)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("timeout", [0, 0.5, 10**7, 10**400, float("inf")], ids=["0", "0.5", "1e7", "1e400", "inf"])
+def test_a_timeout_of_any_length(folder: Path, timeout: float) -> None:
+    with vk.open(folder, timeout=timeout) as db:
+        store = store_of(db)
+        with store._files.pool.use(folder / "catalog.db") as connection:
+            (milliseconds,) = connection.one("PRAGMA busy_timeout") or (None,)
+    assert milliseconds == pytest.approx(min(timeout, 2**31 // 1000) * 1000)
+
+
+@pytest.mark.parametrize("durability", ["x", "FULL", "", None, ["full"]])
+def test_a_durability_that_is_none(folder: Path, durability: Any) -> None:
+    with pytest.raises(vk.InputError, match=r"there is no durability .*\n  hint: give one of full, normal, off"):
+        vk.open(folder, durability=durability)
+    assert not folder.exists()
 
 
 def test_a_database_of_a_newer_format(db: vk.Database, events: vk.Table, folder: Path) -> None:
@@ -429,6 +472,20 @@ def test_a_full_disk_at_the_opening(small_disk: Path) -> None:
     filler.empty()
     with vk.open(small_disk / "shop" / "shop.vk") as db:
         assert db.tables() == []
+
+
+def test_a_full_disk_at_the_opening_of_what_is_there(small_disk: Path) -> None:
+    """SQLite wants room beside each file that it opens, and calls the lack of it an error of the disk."""
+    folder, filler = small_disk / "shop.vk", Filler(small_disk)
+    with vk.open(folder) as db:
+        db.create_table("t", "id BIGINT, v STRING", primary_key="id").put(big_rows(0, 5))
+    for room in (0, 8_192):
+        filler.leave(room)
+        with pytest.raises(vk.DiskFull, match="no room left"):
+            vk.open(folder)
+    filler.empty()
+    with vk.open(folder) as db:
+        assert db.table("t").scan().num_rows == 5
 
 
 def test_a_closed_database_is_not_written_to(folder: Path, db: vk.Database, events: vk.Table) -> None:

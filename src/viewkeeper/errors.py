@@ -14,14 +14,14 @@ ViewkeeperError
 ├── RetryError                 nothing was written: call again
 │   ├── Conflict               another writer changed what the transaction had read
 │   ├── Busy                   a lock was not free in time
-│   └── SparkFailed            Spark lost a process or a connection, which says nothing about the rows
+│   └── SparkFailed            Spark lost a process or a connection, or one failed inside: that says nothing about the rows
 ├── StorageError               mend the folder or the machine
 │   ├── NotADatabase           the folder holds something else
 │   ├── NewerFormat            written by a newer viewkeeper
 │   ├── ReadOnly               the folder cannot be written
 │   ├── DiskFull               no room left
 │   └── Corrupt                the files contradict themselves
-├── SnapshotTooOld             take a new snapshot: the log no longer reaches back to that point
+├── SnapshotTooOld             take a new snapshot: the log does not reach back to that point, or the table was made again
 └── Fenced                     stop: another maintainer leads now
 ```
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import viewkeeper as vk
 
-PATIENCE = 60.0
+PATIENCE = 240.0
 """Seconds to wait for the other processes."""
 
-_together: Barrier
+_together: Barrier | None = None
 _over: Event
 
 
@@ -26,13 +26,19 @@ def prepare(together: Barrier, over: Event) -> None:
 def run(task: Callable[..., Any], folder: str, *arguments: Any) -> Any:
     """The task on an open database, begun when all processes are there."""
     with vk.open(folder) as db:
-        _together.wait(PATIENCE)
+        meet()
         return task(db, *arguments)
+
+
+def meet() -> None:
+    """Wait until all processes are here. Nobody is waited for where there is one process, with threads."""
+    if _together is not None:
+        _together.wait(PATIENCE)
 
 
 def open_and_write(folder: str, number: int) -> bool:
     """Open at the same time as the others; whoever comes first makes the database and its table."""
-    _together.wait(PATIENCE)
+    meet()
     with vk.open(folder) as db:
         db.execute("CREATE TABLE IF NOT EXISTS t (id BIGINT PRIMARY KEY, v BIGINT)")
         db.table("t").put({"id": number, "v": number})
@@ -52,12 +58,14 @@ def until_over(look: Callable[[], None], at_least: int) -> int:
 
 
 def increment(db: vk.Database, attempts: int) -> int:
-    """Try to add one that often; how often it went through."""
+    """Try to add one that often; how often it went through. At first all have read before any of them writes."""
     counters = db.table("counters")
     successes = 0
-    for _ in range(attempts):
+    for attempt in range(attempts):
         current = counters.get("hits")
         assert current is not None
+        if attempt == 0:
+            meet()
         successes += counters.put_if({"name": "hits", "n": current["n"] + 1}, expected={"n": current["n"]})
     return successes
 
@@ -66,23 +74,26 @@ def increment(db: vk.Database, attempts: int) -> int:
 
 
 def transfer(db: vk.Database, seed: int, times: int) -> int:
-    """Move money between accounts of two tables; how many conflicts there were."""
+    """Move money between accounts of two tables; how many conflicts there were. All begin with the same two accounts."""
     chance = random.Random(seed)
-    conflicts = 0
-    for _ in range(times):
+    conflicts = 0 if _moved(db, [("savings", 0), ("giro", 0)], 1, meet) else 1
+    for _ in range(times - 1 + conflicts):
         places = chance.sample([(table, account) for table in ("savings", "giro") for account in range(4)], 2)
         while not _moved(db, places, chance.randint(1, 9)):
             conflicts += 1
     return conflicts
 
 
-def _moved(db: vk.Database, places: list[tuple[str, int]], amount: int) -> bool:
+def _moved(
+    db: vk.Database, places: list[tuple[str, int]], amount: int, meanwhile: Callable[[], None] = lambda: None
+) -> bool:
     try:
         with db.transaction() as tx:
             for (table, account), change in zip(places, (-amount, amount), strict=True):
                 row = tx.table(table).get(account)
                 assert row is not None
                 tx.table(table).update({"account": account, "amount": row["amount"] + change})
+            meanwhile()
     except vk.Conflict:
         return False
     return True
@@ -91,6 +102,7 @@ def _moved(db: vk.Database, places: list[tuple[str, int]], amount: int) -> bool:
 def totals(db: vk.Database) -> tuple[int, list[int]]:
     """How many snapshots were taken, and the totals that were not what they must be; a snapshot is read twice."""
     wrong: list[int] = []
+    meet()
 
     def look() -> None:
         with db.snapshot() as at:

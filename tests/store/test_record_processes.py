@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 from pathlib import Path
 
+from support import TIMEOUT
+
 from viewkeeper.store.embedded import EmbeddedStore
 
 PROCESSES, ADDITIONS = 3, 20
@@ -26,7 +28,7 @@ def test_no_process_is_lost(tmp_path: Path) -> None:
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join(TIMEOUT)
     assert [process.exitcode for process in processes] == [0] * PROCESSES
     store = EmbeddedStore.open(folder)
     assert store.record("count") == str(PROCESSES * ADDITIONS)

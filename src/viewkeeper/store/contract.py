@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import EllipsisType
 from typing import Any, Protocol
 
@@ -64,6 +64,8 @@ class TableSpec:
     regions: int
     kind: Kind = Kind.BASE
     group: str | None = None
+    number: int = field(default=0, compare=False)
+    """Which of the tables of this name it is, given by the store to what it returns: one that is made again has another."""
 
     def __post_init__(self) -> None:
         if not self.key or self.distribution != self.key[: len(self.distribution)] or not self.distribution:
@@ -225,6 +227,14 @@ class Store(Protocol):
     def tables(self) -> list[TableSpec]:
         """Every table, by name."""
 
+    def number(self, table: str) -> int:
+        """Which of the tables of this name calls go to: its `TableSpec.number`, greater than 0 and never used again.
+
+        It costs next to nothing, and may lag behind others who drop the table and make it anew, but never behind an answer:
+        what a call gave that has returned is of this table, or of an earlier one that was still there. So whoever knows a
+        number from `table`, and finds the same one after a call, has had an answer of that very table.
+        """
+
     def size(self, table: str) -> int:
         """About how many bytes a table takes, at no cost to speak of: for choosing between ways to the same rows."""
 
@@ -236,6 +246,7 @@ class Store(Protocol):
         A key that is named by several expectations and by a mutation is judged as it was before the write. `NotFound`
         when an UPDATE names a row that is not there. A mutation that changes nothing (a delete of an absent key, a put
         of the row that is there) leaves no entry in the log. Base tables only; `Guarded` for those that a group guards.
+        `InputError` when rows have other columns than the table (`store.fit`): it was made again since they were made for it.
         """
 
     def prepare(self, requests: Sequence[Request], tables: Sequence[str] = ()) -> Prepared:

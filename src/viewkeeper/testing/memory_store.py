@@ -39,6 +39,7 @@ from viewkeeper.store.contract import (
     RunningEpoch,
     TableSpec,
 )
+from viewkeeper.store.fit import made_again, misfit
 from viewkeeper.store.regions import regions_of
 from viewkeeper.testing.memory_region import Change, Entry, Key, Region, Rows, tally_of
 from viewkeeper.testing.memory_values import Plain, ranks, ranks_given, rows_of, table_of, to_python
@@ -104,6 +105,7 @@ class MemoryStore:
     _groups: dict[str, _Group] = field(default_factory=dict)
     _leaderships: defaultdict[str, _Leadership] = field(default_factory=lambda: defaultdict(_Leadership))
     _records: dict[str, str] = field(default_factory=dict)
+    _made: int = 0
     _writes: int = 0
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -117,7 +119,10 @@ class MemoryStore:
             )
         if spec.group is not None:
             self._group(spec.group)
-        self._tables[spec.name.lower()] = _Table(spec, [Region() for _ in range(spec.regions)])
+        self._made += 1
+        self._tables[spec.name.lower()] = _Table(
+            replace(spec, number=self._made), [Region() for _ in range(spec.regions)]
+        )
 
     @_locked
     def drop(self, table: str) -> None:
@@ -131,6 +136,10 @@ class MemoryStore:
     @_locked
     def tables(self) -> list[TableSpec]:
         return [self._tables[name].spec for name in sorted(self._tables)]
+
+    @_locked
+    def number(self, table: str) -> int:
+        return self._table(table).spec.number
 
     def size(self, table: str) -> int:
         return self.scan(table).nbytes
@@ -168,6 +177,7 @@ class MemoryStore:
 
     def _write(self, request: Request) -> bool:
         mutations, expected = request.mutations, request.expected
+        self._refuse_misfits(request)
         if not all(self._holds(expectation) for expectation in expected):
             return False
         wanted: defaultdict[tuple[str, int], dict[Key, Plain | None]] = defaultdict(dict)
@@ -514,6 +524,16 @@ class MemoryStore:
                 return False
         absent = [] if expectation.absent is None else rows_of(expectation.absent)
         return not any(ranks(row, found.spec.key) in rows for row in absent)
+
+    def _refuse_misfits(self, request: Request) -> None:
+        given = [(mutation.table, mutation.action, mutation.rows) for mutation in request.mutations]
+        for expected in request.expected:
+            given += [(expected.table, Action.UPDATE, expected.rows), (expected.table, Action.DELETE, expected.absent)]
+        for table, action, rows in given:
+            spec = self._table(table).spec
+            wrong = None if rows is None else misfit(spec, action, rows)
+            if wrong is not None:
+                raise made_again(spec, wrong)
 
     def _wanted(self, mutation: Mutation) -> list[tuple[int, Key, Plain | None]]:
         """The row that each key of a mutation shall have, with its region; None for a delete."""

@@ -92,14 +92,14 @@ class Catalog:
 
     def _entries(self, connection: Connection) -> list[Entry]:
         found = connection.query("SELECT id, spec FROM tables WHERE name IS NOT NULL ORDER BY lower(name)")
-        return [Entry(number, _spec_of(text)) for number, text in _rows(found)]
+        return [Entry(number, _spec_of(number, text)) for number, text in _rows(found)]
 
     def find(self, name: str) -> Entry:
         with self._pool.use(self._path) as connection:
             found = connection.one("SELECT id, spec FROM tables WHERE name = ?", parameters(name))
         if found is None:
             raise self._not_found(name)
-        return Entry(found[0], _spec_of(found[1]))
+        return Entry(found[0], _spec_of(*found))
 
     def _not_found(self, name: str) -> NotFound:
         known = ", ".join(f'"{entry.spec.name}"' for entry in self.entries() if entry.spec.kind is not Kind.INDEX)
@@ -318,7 +318,7 @@ def fenced(where: str, term: int, fence: int) -> Fenced:
 
 def _dropped(connection: Connection) -> list[Entry]:
     found = connection.query("SELECT id, spec FROM tables WHERE name IS NULL")
-    return [Entry(number, _spec_of(text)) for number, text in _rows(found)]
+    return [Entry(number, _spec_of(number, text)) for number, text in _rows(found)]
 
 
 def _record(connection: Connection, name: str) -> str | None:
@@ -369,7 +369,7 @@ def _text_of(spec: TableSpec) -> str:
     return json.dumps({"name": spec.name, "schema": schema, **shape, "kind": spec.kind.value, "group": spec.group})
 
 
-def _spec_of(text: str) -> TableSpec:
+def _spec_of(number: int, text: str) -> TableSpec:
     stored = json.loads(text)
     return TableSpec(
         name=stored["name"],
@@ -379,4 +379,5 @@ def _spec_of(text: str) -> TableSpec:
         regions=stored["regions"],
         kind=Kind(stored["kind"]),
         group=stored["group"],
+        number=number,
     )

@@ -40,8 +40,8 @@ class Clock:
                 raise closed(self._path.parent)
             if self._process != os.getpid():
                 self._open()
-            fcntl.flock(self._file, fcntl.LOCK_EX)
             try:
+                fcntl.flock(self._file, fcntl.LOCK_EX)  # inside: an interrupt comes right after it too
                 data = os.pread(self._file, _FORMAT.size, 0)
                 last = _FORMAT.unpack(data)[0] if len(data) == _FORMAT.size else 0
                 stamp = max(last + 1, time.time_ns())

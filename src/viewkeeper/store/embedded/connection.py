@@ -49,6 +49,12 @@ OPENING_FAILED = ("unable to open", "failed to open", "disk I/O error")
 """SQLite's words for a file that is not there. The last is for one that goes while it is being opened: before SQLite opens
 the log beside a file, it looks the file up by name again."""
 
+NO_TRANSACTION = "no transaction is active"
+"""SQLite's words where one is to end that an error has ended already."""
+
+SHARED_BYTES = 32 << 10
+"""What SQLite asks the disk for beside a file that it opens. If there is no room it says "disk I/O error", and not why."""
+
 _abandoned: list[Any] = []
 """Connections of a parent process, kept from being closed by the garbage collector of its child."""
 
@@ -66,19 +72,28 @@ class Connection:
     def __init__(self, path: Path, *, synchronous: str, timeout: float, create: bool = False) -> None:
         self.path = path
         self.kept_bytes = 0
+        self.inside = False
+        """Whether it may be in a transaction: said before one is begun, and taken back after it has ended."""
         self._timeout = timeout
         self._statements: dict[str, Any] = {}
         self._made: set[str] = set()
         with translated(path):
             self._database = adbc_driver_sqlite.connect(f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}")
             self._connection = adbc_driver_manager.AdbcConnection(self._database)
-            for pragma in (
-                f"busy_timeout={int(timeout * 1000)}",
-                f"synchronous={synchronous}",
-                f"cache_size=-{CACHE_BYTES >> 10}",
-                "temp_store=MEMORY",
-            ):
-                self.query(f"PRAGMA {pragma}")
+        try:
+            self._set_up(synchronous)
+        except BaseException:  # nobody has it yet who could close it, and the garbage collector does not
+            self.abandon()
+            raise
+
+    def _set_up(self, synchronous: str) -> None:
+        for pragma in (
+            f"busy_timeout={int(self._timeout * 1000)}",
+            f"synchronous={synchronous}",
+            f"cache_size=-{CACHE_BYTES >> 10}",
+            "temp_store=MEMORY",
+        ):
+            self.query(f"PRAGMA {pragma}")
 
     def keep_a_journal(self) -> None:
         """Writers go on beside readers (SQLite's WAL mode, which the file remembers).
@@ -100,11 +115,19 @@ class Connection:
         """Run a statement, once per row of `parameters`."""
         if sql.startswith("ROLLBACK"):  # also to a savepoint
             self._made.clear()
+        was_inside = self.inside
+        self.inside = was_inside or sql.startswith("BEGIN")
         with translated(self.path):
-            statement = self._prepared(sql, FEW_ROWS)
-            if parameters is not None:
-                statement.bind(*_capsules(parameters))
-            statement.execute_update()
+            try:
+                statement = self._prepared(sql, FEW_ROWS)
+                if parameters is not None:
+                    statement.bind(*_capsules(parameters))
+                statement.execute_update()
+            except adbc_driver_manager.Error as error:
+                self.inside = was_inside and NO_TRANSACTION not in str(error)
+                raise
+        if sql in ("COMMIT", "ROLLBACK"):
+            self.inside = False
 
     def once(self, sql: str) -> None:
         """Make a temporary table, which the connection keeps, unless it was made; a rollback takes it away again."""
@@ -143,8 +166,10 @@ class Connection:
         self.execute("BEGIN")
         try:
             yield
-        finally:
-            self.execute("COMMIT")
+        except BaseException:
+            self.rollback()
+            raise
+        self.execute("COMMIT")
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
@@ -158,28 +183,37 @@ class Connection:
             raise
 
     def rollback(self) -> None:
-        """Leave a transaction. SQLite has done it already where an error ended it (a full disk)."""
+        """Leave a transaction. SQLite has done it already where an error ended it (a full disk), or the connection was closed."""
         with contextlib.suppress(StorageError):
             self.execute("ROLLBACK")
 
     def close(self) -> None:
-        for statement in self._statements.values():
-            statement.close()
+        """Whatever transaction it is in is rolled back, and its locks are let go."""
+        while self._statements:
+            self._statements.popitem()[1].close()
         self._connection.close()
         self._database.close()
 
+    def abandon(self) -> None:
+        """Close it because of an error, which is what the caller must hear of."""
+        with contextlib.suppress(Exception):
+            self.close()
+
     def _prepared(self, sql: str, batch_rows: int) -> Any:
-        statement = self._statements.get(sql)
-        if statement is None:
-            statement = self._new_statement(sql, batch_rows)
-            statement.prepare()
-            self._statements[sql] = statement
-        return statement
+        if sql not in self._statements:
+            self._statements[sql] = self._new_statement(sql, batch_rows)
+        return self._statements[sql]
 
     def _new_statement(self, sql: str, batch_rows: int) -> Any:
+        """Prepared, or closed: a connection with a statement that nobody closes can never be closed."""
         statement = adbc_driver_manager.AdbcStatement(self._connection)
-        statement.set_options(**{"adbc.sqlite.query.batch_rows": str(batch_rows)})
-        statement.set_sql_query(sql)
+        try:
+            statement.set_options(**{"adbc.sqlite.query.batch_rows": str(batch_rows)})
+            statement.set_sql_query(sql)
+            statement.prepare()
+        except BaseException:
+            statement.close()
+            raise
         return statement
 
 
@@ -230,6 +264,8 @@ def _translation(text: str, path: Path) -> ViewkeeperError:
         return Corrupt(f"{name} is damaged: {text}", hint="restore the folder from a copy")
     if any(words in text for words in OPENING_FAILED) and not path.exists():
         return MissingFile(f"{name} is missing", hint="restore the folder from a copy", path=str(path))
+    if "disk I/O error" in text and _room(path) < SHARED_BYTES:
+        return _disk_full(path)
     if "unable to open" in text and not os.access(path, os.W_OK):
         return ReadOnly(f"{name} cannot be opened for writing", hint="check the folder's permissions and owner")
     return StorageError(f"{name}: {text}", path=str(path))
@@ -247,6 +283,12 @@ def _system_translation(error: OSError, path: Path) -> StorageError:
 
 def closed(folder: Path) -> InputError:
     return InputError(f'database "{folder}" is closed', hint="open it again")
+
+
+def _room(path: Path) -> int:
+    """Bytes that are left on the disk of a file."""
+    disk = os.statvfs(path.parent)
+    return disk.f_bavail * disk.f_frsize
 
 
 def _disk_full(path: Path) -> DiskFull:
@@ -273,11 +315,29 @@ class Pool:
 
     @contextlib.contextmanager
     def use(self, path: Path, *, create: bool = False) -> Iterator[Connection]:
-        """A connection to the file for this block alone."""
+        """A connection to the file for this block alone. It comes back outside of any transaction, or not at all.
+
+        An error is raised by a statement, and whoever began a transaction ends it. An interrupt comes between any two steps:
+        after BEGIN and before the `try` that would end it, or in place of the COMMIT. It may be an ordinary exception, where
+        a program's own handler of a signal raises it. Kept, such a connection would show the file as it was to all who get
+        it next, or lock everybody else out. Closing it ends whatever it was in. And a block that is left for good without
+        having been ended (prepared writes that nobody holds any more) leaves its transaction open too, while a reader that
+        stops early has ended its own.
+        """
         connection = self.take(path, create=create)
         try:
             yield connection
-        finally:
+        except GeneratorExit:
+            connection.rollback()
+            self.give_back(connection)
+            raise
+        except Exception:
+            self.give_back(connection)
+            raise
+        except BaseException:
+            connection.abandon()
+            raise
+        else:
             self.give_back(connection)
 
     def take(self, path: Path, *, create: bool = False) -> Connection:
@@ -294,6 +354,9 @@ class Pool:
         return Connection(path, synchronous=self._synchronous, timeout=self._timeout, create=create)
 
     def give_back(self, connection: Connection) -> None:
+        if connection.inside:
+            connection.abandon()
+            return
         with contextlib.suppress(OSError):  # a file that was dropped: the connection keeps what it kept
             connection.kept_bytes = min(CACHE_BYTES, connection.path.stat().st_size)
         surplus: list[Connection] = []

@@ -19,12 +19,17 @@ after it. It is joined with the cut that the caller comes from, position by posi
 split no transaction, and so is what is in one of them or the other.
 
 A cut waits only for transactions that are already decided. Writers never wait for a cut.
+
+A region that has not come to where the caller comes from has lost writes, for positions only grow: the power went, and less
+than full durability had been asked for. Its next writes would take the numbers of those that are lost, and the caller would
+never see them; so that is an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from viewkeeper.errors import Corrupt
 from viewkeeper.store.contract import Cut
 from viewkeeper.store.embedded import log, rows, writes
 from viewkeeper.store.embedded.connection import Connection, parameters
@@ -45,6 +50,8 @@ def cut(files: Files, tables: Sequence[str], after: Cut | None, at_most: int | N
         for decision in files.transactions.open_at(stamp, begun):
             if writes.stands(files, decision):
                 _take_in(files, decision, positions)
+        if early is None:
+            _refuse_lost_writes(files, handles, positions, after)
         if files.clock.tick() - begun < KEEP_NANOSECONDS:
             return {handle.spec.name: _joined(positions[handle.number], after, handle) for handle in handles}
 
@@ -52,6 +59,25 @@ def cut(files: Files, tables: Sequence[str], after: Cut | None, at_most: int | N
 def _joined(positions: list[int], after: Cut, handle: Handle) -> tuple[int, ...]:
     known = after.get(handle.spec.name)
     return tuple(positions if known is None else map(max, positions, known))
+
+
+def _refuse_lost_writes(files: Files, handles: Sequence[Handle], positions: dict[int, list[int]], after: Cut) -> None:
+    """Those that look so are looked at again: there are stamps of the future where somebody took the clock's file away."""
+    for handle in handles:
+        for region, known in enumerate(after.get(handle.spec.name, ())):
+            if positions[handle.number][region] < known:
+                with files.region(handle, region) as connection:
+                    newest = check_open(rows.state(connection)).position
+                if newest < known:
+                    raise _lost_writes(handle.spec.name, newest, known)
+
+
+def _lost_writes(table: str, newest: int, known: int) -> Corrupt:
+    return Corrupt(
+        f'table "{table}" has lost writes that a view has taken in: it is at position {newest}, and was at {known}',
+        hint="restore the folder from a copy, or drop the views over the table and create them anew",
+        table=table,
+    )
 
 
 def _early_stamp(files: Files, handles: Sequence[Handle], after: Cut, at_most: int) -> int | None:

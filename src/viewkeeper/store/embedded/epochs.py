@@ -55,16 +55,18 @@ def withdraw(files: Files, handle: Handle, epoch: int, term: int) -> None:
 def undo(files: Files, group: str, epoch: int, term: int) -> None:
     """See `Store.undo`. The record says so first, so that no straggler's task applies to a region that was restored; then
     the regions; then the record goes. A crash in between leaves an epoch that is being undone, to be undone again.
+    A table that is dropped meanwhile has nothing to restore.
     """
     if not files.catalog.begin_undo(group, epoch, term):
         return
     faults.reach("undo.begun")
     files.transactions.strike(group, epoch)
     for handle in _tables_of(files, group):
-        for region in range(handle.spec.regions):
-            with files.region(handle, region) as connection, connection.writing():
-                _undo_region(connection, handle, epoch, term)
-            faults.reach("undo.region_restored")
+        with suppress(Dropped):
+            for region in range(handle.spec.regions):
+                with files.region(handle, region) as connection, connection.writing():
+                    _undo_region(connection, handle, epoch, term)
+                faults.reach("undo.region_restored")
     files.catalog.end_running(group, epoch, term)
 
 
@@ -77,12 +79,16 @@ def _undo_region(connection: Connection, handle: Handle, epoch: int, term: int) 
 
 
 def fence(files: Files, group: str, term: int) -> None:
-    """See `Store.fence`. The group first, so that tables made meanwhile are made with the new fence."""
+    """See `Store.fence`. The group first, so that tables made meanwhile are made with the new fence.
+
+    One that is dropped meanwhile needs none: nobody can write to it any more.
+    """
     files.catalog.raise_fence(group, term)
     for handle in _tables_of(files, group):
-        for region in range(handle.spec.regions):
-            with files.region(handle, region) as connection, connection.writing():
-                connection.execute("UPDATE state SET fence = max(fence, ?)", parameters(term))
+        with suppress(Dropped):
+            for region in range(handle.spec.regions):
+                with files.region(handle, region) as connection, connection.writing():
+                    connection.execute("UPDATE state SET fence = max(fence, ?)", parameters(term))
 
 
 def _tables_of(files: Files, group: str) -> list[Handle]:

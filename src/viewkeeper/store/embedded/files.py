@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from viewkeeper.errors import NewerFormat, NotADatabase, NotFound, ReadOnly
+from viewkeeper.errors import Busy, NewerFormat, NotADatabase, NotFound, ReadOnly, ViewkeeperError
 from viewkeeper.store.contract import TableSpec
 from viewkeeper.store.embedded import faults, rows
 from viewkeeper.store.embedded.catalog import FORMAT, Catalog, DropUnfinished, Entry
@@ -64,6 +64,7 @@ class Files:
         self.catalog = Catalog(self.pool, folder / "catalog.db")
         self.transactions = Transactions(self.pool, folder / "transactions.db")
         self._handles: dict[str, Handle] = {}
+        self._newest: dict[str, int] = {}
         self._held: Mapping[tuple[int, int], Connection] = {}
         self._lock = threading.Lock()
         _check_folder(folder)
@@ -76,6 +77,11 @@ class Files:
         """The table of that name. A remembered one may be gone: its regions will say so."""
         known = self._handles.get(name)
         return known if known is not None else self._remember(name, self.catalog.find(name))
+
+    def number(self, name: str) -> int:
+        """See `Store.number`. Not the handle's alone: a thread that looked before the table was made anew may remember what it
+        found after another has read the new one."""
+        return max(self.handle(name).number, self._newest.get(name, 0))
 
     @contextmanager
     def region(self, handle: Handle, region: int) -> Iterator[Connection]:
@@ -121,6 +127,14 @@ class Files:
                 self.forget_handles()
         raise NotFound("the table is being dropped and made again without end", hint="call again")
 
+    def current(self, entries: list[Entry]) -> list[Entry]:
+        """What the catalog says now, which whoever is told of it relies on: a remembered table of these names that is
+        another is forgotten, for a key of the new one may be none that the old one could hold."""
+        known = [(entry.number, self._handles.get(entry.spec.name)) for entry in entries]
+        if any(handle is not None and handle.number != number for number, handle in known):
+            self.forget_handles()
+        return entries
+
     def forget_handles(self) -> None:
         with self._lock:
             self._handles.clear()
@@ -129,6 +143,7 @@ class Files:
         handle = self._open(entry)
         with self._lock:
             self._handles[name] = handle
+            self._newest[name] = max(handle.number, self._newest.get(name, 0))
         return handle
 
     def _open(self, entry: Entry) -> Handle:
@@ -138,26 +153,48 @@ class Files:
         return self.folder / "tables" / str(number)
 
     def create(self, spec: TableSpec) -> None:
+        self.finish_drops()
         while True:
-            self.finish_drops()
-            with suppress(DropUnfinished):
-                self.catalog.add(spec, lambda number, fence: self._make_regions(Entry(number, spec), fence))
+            try:
+                entry = self.catalog.add(spec, lambda number, fence: self._make_regions(Entry(number, spec), fence))
+            except DropUnfinished:
+                self._finish_drops_of(spec.name)
+            else:
+                self._open_regions(self._open(entry))
                 return
 
+    def _open_regions(self, handle: Handle) -> None:
+        """Opening a file takes room on the disk: one that was just made can be read however full the disk gets."""
+        for path in handle.paths:
+            with suppress(ViewkeeperError), self.pool.use(path):  # the table is there, or dropped meanwhile
+                pass
+
     def _make_regions(self, entry: Entry, fence: int) -> None:
-        """A folder of that number can only be left from a creation that failed: it holds nothing."""
+        """A folder of that number can only be left from a creation that failed: it holds nothing.
+
+        Whether this one fails is not known before the catalog's commit. If it does, the number is free, and the next process
+        to create a table removes these files and makes others under the same names. So none of them is open when this
+        returns: who wrote through a connection to a file that was removed would write rows that nobody ever sees, and to
+        close it later would take the log of the new file away, which SQLite removes by its name.
+        """
         handle = self._open(entry)
         self.pool.close(under=handle.folder)
         shutil.rmtree(handle.folder, ignore_errors=True)
         with translated(handle.folder):
             handle.folder.mkdir(parents=True)
-        for path in handle.paths:
-            with self.pool.use(path, create=True) as connection:
-                connection.keep_a_journal()
-                with connection.writing():
-                    for statement in handle.layout.ddl():
-                        connection.execute(statement)
-                    connection.execute("UPDATE state SET fence = ?", parameters(fence))
+        try:
+            for path in handle.paths:
+                self._make_region(path, handle.layout, fence)
+        finally:
+            self.pool.close(under=handle.folder)
+
+    def _make_region(self, path: Path, layout: Layout, fence: int) -> None:
+        with self.pool.use(path, create=True) as connection:
+            connection.keep_a_journal()
+            with connection.writing():
+                for statement in layout.ddl():
+                    connection.execute(statement)
+                connection.execute("UPDATE state SET fence = ?", parameters(fence))
 
     def drop(self, name: str) -> None:
         entry = self.catalog.find(name)
@@ -166,9 +203,16 @@ class Files:
         self.forget_handles()
 
     def finish_drops(self) -> None:
-        """Finish every drop that is decided."""
+        """Finish every drop that is decided, unless somebody still writes there: that is for the next to come."""
         for entry in self.catalog.dropped():
-            self.finish_drop(entry)
+            with suppress(Busy):
+                self.finish_drop(entry)
+
+    def _finish_drops_of(self, name: str) -> None:
+        """Those of one name, which is to be used again: whoever still writes there is waited for."""
+        for entry in self.catalog.dropped():
+            if entry.spec.name.lower() == name.lower():
+                self.finish_drop(entry)
 
     def finish_drop(self, entry: Entry) -> None:
         """Close each region to writers, then remove the files. Each step may have been done before.

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import EllipsisType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from viewkeeper import names
+from viewkeeper.errors import InputError, NotFound, SnapshotTooOld
 from viewkeeper.store.changes import positioned_log_schema
 from viewkeeper.store.contract import (
     Applied,
@@ -38,11 +40,22 @@ from viewkeeper.store.embedded.prepared import PreparedWrites, prepare
 from viewkeeper.store.encoding import to_python
 from viewkeeper.store.regions import region_of, regions_of
 
-DURABILITY = {"full": "FULL", "normal": "NORMAL", "off": "OFF"}
-"""What survives a power cut: every acknowledged write; all but the last moments; nothing is promised.
+Answer = TypeVar("Answer")
 
-A crash of the process alone loses nothing in any of them.
+DURABILITY = {"full": "FULL", "normal": "NORMAL", "off": "OFF"}
+"""What survives a power cut: every acknowledged write; of each file all but its last writes; nothing is promised.
+
+With the second each file is whole, at a moment of its own: what holds over several files (a decision and its regions, an epoch's
+commit and its views, a group's cut and its tables) may not hold any more. Only where a group's cut is ahead of a table is that
+noticed (`cuts`). A crash of the process alone loses nothing in any of them.
 """
+
+
+ATTEMPTS = 100
+"""How often a reader looks again for what is committed."""
+
+LONGEST_WAIT = (2**31 - 1) // 1000
+"""Seconds: SQLite counts milliseconds in 32 bits, and takes any more for none. 24 days are as good as for ever."""
 
 
 class EmbeddedStore:
@@ -57,9 +70,8 @@ class EmbeddedStore:
     @classmethod
     def open(cls, folder: Path | str, *, durability: str = "full", timeout: float = 30.0) -> EmbeddedStore:
         """Open a folder, or make it; finish what crashed processes had decided."""
-        if durability not in DURABILITY:
-            raise ValueError(f"durability is one of {', '.join(DURABILITY)}, not {durability!r}")
-        files = Files(Path(folder).absolute(), synchronous=DURABILITY[durability], timeout=timeout)
+        synchronous, timeout = _synchronous(durability), _timeout(timeout)
+        files = Files(Path(folder).absolute(), synchronous=synchronous, timeout=timeout)
         files.finish_drops()
         writes.recover(files)
         return cls(files, durability, timeout)
@@ -85,10 +97,13 @@ class EmbeddedStore:
         self._files.drop(table)
 
     def table(self, name: str) -> TableSpec:
-        return self._files.catalog.find(name).spec
+        return self._files.current([self._files.catalog.find(name)])[0].spec
 
     def tables(self) -> list[TableSpec]:
-        return [entry.spec for entry in self._files.catalog.entries()]
+        return [entry.spec for entry in self._files.current(self._files.catalog.entries())]
+
+    def number(self, table: str) -> int:
+        return self._files.number(table)
 
     def size(self, table: str) -> int:
         def attempt() -> int:
@@ -108,7 +123,7 @@ class EmbeddedStore:
         return _Inside(files, self._durability, self._timeout)
 
     def get(self, table: str, key: Sequence[Any], at: Positions | None = None) -> Row | None:
-        return self._files.retrying(lambda: self._get(self._files.handle(table), key, at))
+        return self._looking(at, lambda: self._get(self._files.handle(table), key, at))
 
     def _get(self, handle: Handle, key: Sequence[Any], at: Positions | None) -> Row | None:
         layout = handle.layout
@@ -124,6 +139,13 @@ class EmbeddedStore:
             with connection.reading():
                 picture = rows.Picture(connection, layout, position, stored[0])
                 return _only_row(picture.probe(stored, pa.array([0]), layout.spec.values, Pick.ALL), handle)
+
+    def _looking(self, at: Positions | None, look: Callable[[], Answer]) -> Answer:
+        """Who names no position sees what is committed. If that is passed and trimmed while he looks, he looks again."""
+        for _ in range(ATTEMPTS):
+            with suppress(*((SnapshotTooOld,) if at is None else ())):
+                return self._files.retrying(look)
+        return self._files.retrying(look)
 
     def _visible(self, handle: Handle, at: Positions | None) -> Sequence[int | None]:
         """The positions to read at: those named, or what every reader may see."""
@@ -149,7 +171,7 @@ class EmbeddedStore:
             where, values = _range(handle, start, stop, prefix)
             return self._scan(handle, where, values, limit, columns, at)
 
-        return self._files.retrying(attempt)
+        return self._looking(at, attempt)
 
     def _scan(
         self,
@@ -179,16 +201,35 @@ class EmbeddedStore:
                     total += _picture(connection, handle, position).count(weight)
             return total
 
-        return self._files.retrying(attempt)
+        return self._looking(at, attempt)
 
     def read(
         self, table: str, region: int, *, columns: Sequence[str] | None = None, at: int | None = None
     ) -> Iterator[pa.RecordBatch]:
         handle = self._files.retrying(lambda: self._alive(table))
         wanted = handle.spec.schema.names if columns is None else list(columns)
-        position = at if at is not None else self._visible(handle, None)[region]
-        with self._files.region(handle, region) as connection, connection.reading():
-            yield from _picture(connection, handle, position).batches(wanted)
+        for attempt in range(ATTEMPTS):
+            position = at if at is not None else self._visible(handle, None)[region]
+            with self._streaming(handle, region) as connection:
+                try:
+                    picture = _picture(connection, handle, position)
+                except SnapshotTooOld:
+                    if at is not None or attempt == ATTEMPTS - 1:
+                        raise
+                    continue  # as in `_looking`
+                yield from picture.batches(wanted)
+                return
+
+    @contextmanager
+    def _streaming(self, handle: Handle, region: int) -> Iterator[Connection]:
+        """For those who hand out batches, and so cannot begin again with what the catalog says now (`Files.retrying`)."""
+        try:
+            with self._files.region(handle, region) as connection, connection.reading():
+                yield connection
+        except Dropped:
+            self._files.forget_handles()
+            name = handle.spec.name
+            raise NotFound(f'table "{name}" was dropped meanwhile', hint="look for it again", table=name) from None
 
     def _alive(self, table: str) -> Handle:
         handle = self._files.handle(table)
@@ -206,7 +247,7 @@ class EmbeddedStore:
         region: int | None = None,
         at: Positions | None = None,
     ) -> pa.Table:
-        return self._files.retrying(lambda: self._probe(self._files.handle(table), keys, pick, columns, region, at))
+        return self._looking(at, lambda: self._probe(self._files.handle(table), keys, pick, columns, region, at))
 
     def _probe(
         self,
@@ -248,29 +289,35 @@ class EmbeddedStore:
 
     def log(self, table: str, region: int, after: int, upto: int) -> Iterator[pa.RecordBatch]:
         handle = self._files.retrying(lambda: self._alive(table))
-        with self._files.region(handle, region) as connection, connection.reading():
+        with self._streaming(handle, region) as connection:
             _check_reaches_back(connection, handle, after, upto)
             schema = positioned_log_schema(handle.spec)
             for batch in log.read(connection, handle.layout, after, upto):
                 yield batch.cast(schema)
 
     def backlog(self, table: str, after: Positions, upto: Positions, *, whole: bool = True) -> int:
-        handle = self._files.retrying(lambda: self._alive(table))
-        total = 0
-        for region, (low, high) in enumerate(zip(after, upto, strict=True)):
-            with self._files.region(handle, region) as connection, connection.reading():
-                if whole:
-                    _check_reaches_back(connection, handle, low, high)
-                total += log.count(connection, low, high)
-        return total
+        def attempt() -> int:
+            handle = self._alive(table)
+            total = 0
+            for region, (low, high) in enumerate(zip(after, upto, strict=True)):
+                with self._files.region(handle, region) as connection, connection.reading():
+                    if whole:
+                        _check_reaches_back(connection, handle, low, high)
+                    total += log.count(connection, low, high)
+            return total
+
+        return self._files.retrying(attempt)
 
     def oldest(self, table: str, after: Positions) -> float | None:
-        handle = self._files.retrying(lambda: self._alive(table))
-        found = []
-        for region, position in enumerate(after):
-            with self._files.region(handle, region) as connection:
-                found.append(log.first_stamp(connection, position))
-        return min((stamp / 1e9 for stamp in found if stamp is not None), default=None)
+        def attempt() -> float | None:
+            handle = self._alive(table)
+            found = []
+            for region, position in enumerate(after):
+                with self._files.region(handle, region) as connection:
+                    found.append(log.first_stamp(connection, position))
+            return min((stamp / 1e9 for stamp in found if stamp is not None), default=None)
+
+        return self._files.retrying(attempt)
 
     def cut(self, tables: Sequence[str], *, after: Cut | None = None, at_most: int | None = None) -> Cut:
         return self._files.retrying(lambda: cuts.cut(self._files, tables, after, at_most))
@@ -355,6 +402,19 @@ class _Inside(EmbeddedStore):
 
     def close(self) -> None:
         return None
+
+
+def _synchronous(durability: str) -> str:
+    if not isinstance(durability, str) or durability not in DURABILITY:
+        raise InputError(f"there is no durability {durability!r}", hint=f"give one of {', '.join(DURABILITY)}")
+    return DURABILITY[durability]
+
+
+def _timeout(seconds: float) -> float:
+    """How long to wait for a lock."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        raise InputError(f"a call cannot wait {seconds!r} seconds for another writer", hint="give 0 or more")
+    return min(seconds, LONGEST_WAIT)
 
 
 def _check_reaches_back(connection: Connection, handle: Handle, after: int, upto: int) -> None:

@@ -20,6 +20,7 @@ from viewkeeper.store.embedded.connection import Connection
 from viewkeeper.store.embedded.files import Dropped, Files, Handle, check_open
 from viewkeeper.store.embedded.log import Entry, unpack
 from viewkeeper.store.embedded.transactions import Decision, Participant
+from viewkeeper.store.fit import made_again, misfit
 from viewkeeper.store.regions import regions_of
 
 PARALLEL_FROM = 20_000
@@ -309,16 +310,28 @@ def split(files: Files, mutations: Sequence[Mutation], expected: Sequence[Expect
         return works.setdefault((handle.number, region), Work(handle, region))
 
     for mutation in mutations:
-        handle = _base(files.handle(mutation.table))
+        handle = _base(_fitting(files, mutation.table, mutation.action, mutation.rows))
         for region, part in by_region(handle, mutation.rows):
             work(handle, region).mutations.append(Mutation(mutation.table, mutation.action, part))
     for expectation in expected:
-        handle = files.handle(expectation.table)
+        handle = _fitting(files, expectation.table, Action.UPDATE, expectation.rows)
         for region, part in by_region(handle, expectation.rows):
             work(handle, region).expected.append(Expectation(expectation.table, rows=part))
+        handle = _fitting(files, expectation.table, Action.DELETE, expectation.absent)
         for region, part in by_region(handle, expectation.absent):
             work(handle, region).expected.append(Expectation(expectation.table, absent=part))
     return [works[place] for place in sorted(works)]
+
+
+def _fitting(files: Files, table: str, action: Action, given: pa.Table | None) -> Handle:
+    """The table that rows go to, if they fit it. Where they do not, the table that we remember may be the one that is gone."""
+    handle = files.handle(table)
+    wrong = None if given is None else misfit(handle.spec, action, given)
+    if wrong is None:
+        return handle
+    if files.catalog.find(table).number != handle.number:
+        raise Dropped
+    raise made_again(handle.spec, wrong)
 
 
 def _base(handle: Handle) -> Handle:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from viewkeeper.errors import NotFound
@@ -39,7 +39,7 @@ from viewkeeper.testing.contract.support import (
 )
 from viewkeeper.testing.memory_values import rank
 
-FAST = settings(max_examples=25, deadline=None)
+FAST = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NARROW = TableSpec(
     "narrow", pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int32())]), ("k",), ("k",), 2
 )

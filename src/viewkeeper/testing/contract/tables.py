@@ -112,6 +112,37 @@ class TableContract(StoreFixtures):
         assert sum(other.positions("pairs")) == 1
         assert everything(reopen(), "pairs") == [(1, "a", 7)]
 
+    def test_a_table_made_again_has_another_number(self, store: Store, other: Store, reopen: Reopen) -> None:
+        created(store, PAIRS, STOCK)
+        first = other.table("pairs").number
+        assert other.get("pairs", [1]) is None
+        assert first == other.number("pairs") == other.number("PAIRS") != other.number("stock")
+        assert [spec.number for spec in other.tables()] == [first, other.number("stock")]
+        store.drop("pairs")
+        store.create(replace(PAIRS, number=first))
+        assert other.get("pairs", [1]) is None, "it may learn by a call that the table is another"
+        second = other.number("pairs")
+        assert second not in (0, first)
+        for handle in through_a_restart(store, reopen):
+            assert handle.number("pairs") == handle.table("pairs").number == second
+        handle.drop("pairs")
+        with pytest.raises(NotFound):
+            handle.number("pairs")
+
+    def test_a_table_made_again_is_asked_by_its_own_key(self, store: Store, other: Store) -> None:
+        """By whoever has looked at it, though they had read the one before."""
+        created(store, PAIRS)
+        assert other.get("pairs", [1]) is None
+        store.drop("pairs")
+        again = replace(PAIRS, key=("v",), distribution=("v",))
+        created(store, again)
+        assert other.table("pairs").key == ("v",)
+        assert other.get("pairs", ["a"]) is None
+        store.drop("pairs")
+        created(store, PAIRS)
+        assert other.tables()[0].key == ("k",)
+        assert other.scan("pairs", prefix=[1]).num_rows == 0
+
     def test_an_empty_table_answers_with_its_schema(self, store: Store) -> None:
         created(store, STOCK)
         nothing = keys_of(STOCK, [("s",)])

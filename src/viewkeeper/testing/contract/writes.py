@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import threading
+from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from viewkeeper.errors import InputError, NotFound
@@ -48,6 +50,47 @@ class WriteContract(StoreFixtures):
         store.write([put(STOCK, (5, "b", 1, 1.5), (6, "a", 2, 2.5))])
         store.write([update(STOCK, {"item": 1, "price": None, "shop": "b"}, {"item": 2, "price": 0.5, "shop": "a"})])
         assert everything(store, "stock") == [(6, "a", 2, 0.5), (5, "b", 1, None)]
+
+    @pytest.mark.parametrize(
+        "again",
+        [
+            PAIRS.schema.set(1, pa.field("v", pa.int64())),
+            PAIRS.schema.set(1, pa.field("v", pa.string(), nullable=False)),
+            PAIRS.schema.set(1, pa.field("w", pa.string())),
+            PAIRS.schema.append(pa.field("w", pa.string())),
+            PAIRS.schema.remove(1),
+            PAIRS.schema.set(0, pa.field("k", pa.int32(), nullable=False)),
+        ],
+        ids=["type", "not null", "name", "more", "fewer", "key's type"],
+    )
+    def test_rows_for_another_table_of_that_name_are_refused(
+        self, store: Store, other: Store, again: pa.Schema
+    ) -> None:
+        """Nothing is cast, left out or filled up so that they fit."""
+        created(store, PAIRS, STOCK)
+        other.write([put(PAIRS, (1, "a"))])
+        store.drop("pairs")
+        store.create(replace(PAIRS, schema=again))
+        for wrong in (put(PAIRS, (1, "7")), put(PAIRS, (1, None))):
+            with pytest.raises(InputError, match='table "pairs" was made again meanwhile'):
+                other.write([put(STOCK, (1, "s", 1, 1.0)), wrong])
+        assert everything(store, "pairs") == everything(store, "stock") == []
+
+    def test_keys_and_expectations_for_another_table_of_that_name_are_refused(self, store: Store, other: Store) -> None:
+        created(store, PAIRS)
+        other.write([put(PAIRS, (1, "a"))])
+        store.drop("pairs")
+        again = replace(PAIRS, key=("v",), distribution=("v",))
+        store.create(again)
+        store.write([put(again, (1, "a"))])
+        for wrong in ([delete(PAIRS, (1,))], [update(PAIRS, {"k": 1})]):
+            with pytest.raises(InputError, match='the table has a key column "v"'):
+                other.write(wrong)
+        for unknown in (expect(PAIRS, {"k": 1}), expect_absent(PAIRS, (2,))):
+            with pytest.raises(InputError, match="made again meanwhile"):
+                other.write([], [unknown])
+        assert everything(other, "pairs") == [(1, "a")]
+        assert other.write([delete(again, ("a",))], [expect(again, {"v": "a", "k": 1})]) is True
 
     def test_update_needs_the_row_or_nothing_is_done(self, store: Store) -> None:
         created(store, PAIRS, STOCK)
