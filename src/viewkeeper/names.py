@@ -111,3 +111,15 @@ def quoted(name: str) -> str:
     '`sum(cost)`'
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def qualified(alias: str, column: str) -> str:
+    """The name of a source's column among those of what it is joined with: `alias.column`, and no two are alike.
+
+    A dot in the alias is marked, so that the first unmarked one ends it: else column `b.c` of `a` and `c` of `a.b` would meet.
+
+    >>> qualified("t", "sum(t.v)"), qualified("a", "b.c"), qualified("a.b", "c")
+    ('t.sum(t.v)', 'a.b.c', 'a\\\\.b.c')
+    """
+    marked = alias.replace("\\", "\\\\").replace(".", "\\.")
+    return f"{marked}.{column}"

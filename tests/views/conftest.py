@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from small import row
+from takeovers import Pair
 
 import viewkeeper as vk
 from viewkeeper.engine.spark import Spark
@@ -34,3 +35,17 @@ def tables(db: vk.Database) -> vk.Database:
     db.table("t").put([row(1, "a", 10), row(2, "a", 20), row(3, "b", 5)])
     db.table("u").put([{"k": "a", "w": 1}, {"k": "b", "w": 2}])
     return db
+
+
+@pytest.fixture
+def two(tmp_path: Path, spark: SparkSession) -> Iterator[Pair]:
+    """One folder as two processes have it open."""
+    with (
+        vk.open(tmp_path / "db.vk", spark=spark, durability="off", timeout=3.0) as one,
+        vk.open(tmp_path / "db.vk", spark=spark, durability="off", timeout=3.0) as other,
+    ):
+        one.execute("CREATE TABLE t (k INT PRIMARY KEY, x STRING, y INT)")
+        one.execute("CREATE TABLE u (x STRING PRIMARY KEY, z INT)")
+        one.table("t").put([{"k": 1, "x": "a", "y": 1}, {"k": 2, "x": "b", "y": 2}])
+        one.table("u").put({"x": "a", "z": 1})
+        yield one, other

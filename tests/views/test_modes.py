@@ -15,8 +15,10 @@ from pyspark.sql import SparkSession
 
 import viewkeeper as vk
 from viewkeeper.engine import tasks
+from viewkeeper.engine.block_tasks import BlockTarget
 from viewkeeper.engine.index_tasks import IndexTarget
 from viewkeeper.engine.point import Step
+from viewkeeper.errors import SparkFailed
 from viewkeeper.store.contract import Applied
 
 VIEWS = {
@@ -87,6 +89,19 @@ def test_tasks_and_inline_agree_with_the_oracle_and_each_other(new_db: Callable[
         assert modes == ["inline", "tasks"]
         assert _contents(small) == _contents(large)
     assert [name for name in VIEWS if not large.verify(name).equal] == []
+
+
+def test_values_lie_in_the_region_of_their_group_however_it_is_clustered(new_db: Callable[[], vk.Database]) -> None:
+    """Found: with CLUSTER BY some of the groups the table was spread by these, its values by all, and no task owned both."""
+    db = new_db()
+    db.execute("CREATE TABLE r (k BIGINT PRIMARY KEY, a STRING, b INT, y BIGINT)")
+    query = "SELECT a, b, MIN(y) AS lo, COUNT(DISTINCT y) AS c FROM r GROUP BY a, b"
+    db.create_view("m", query, cluster_by="a", policy="incremental")
+    db._maintainer.tasks_from = 0
+    for turn in range(2):
+        db.table("r").put([{"k": k, "a": "abc"[k % 3], "b": k % 5, "y": (k + turn) % 7} for k in range(30)])
+        assert not db.refresh().failed
+        assert db.verify("m").equal
 
 
 def test_a_view_that_fails_in_one_task_shows_nothing_of_the_others(new_db: Callable[[], vk.Database]) -> None:
@@ -200,6 +215,23 @@ def test_an_index_that_cannot_be_written_ends_the_epoch(together: vk.Database, m
     together.refresh()
     together.table("u").put({"k": "e", "w": 9})
     together.refresh()
+    assert [name for name in TOGETHER if not together.verify(name).equal] == []
+
+
+def test_a_python_error_in_a_task_is_not_the_querys(together: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No view stops for it, and nothing is lost once what caused it is gone."""
+
+    class Failing(BlockTarget):
+        def apply(self, step: Step, region: int, share: pa.Table, *, fill: bool) -> Applied:
+            raise MemoryError("no room for region")
+
+    together.table("t").put(_rows_of_t(1))
+    monkeypatch.setattr(tasks, "BlockTarget", Failing)
+    with pytest.raises(SparkFailed, match=r"MemoryError: no room for region\n.*the query is not at fault"):
+        together.refresh()
+    monkeypatch.undo()
+    assert [status.failure for status in together.status()] == [None] * len(TOGETHER)
+    assert together.refresh().failed == {}
     assert [name for name in TOGETHER if not together.verify(name).equal] == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -108,6 +109,22 @@ def test_extremes(rs: vk.Database, spark: SparkSession) -> None:
     )  # fmt: skip
 
 
+def test_the_sign_of_a_zero_that_goes_with_an_extreme(rs: vk.Database, spark: SparkSession) -> None:
+    """-0.0 and 0.0 are one value to be ordered by, and two to be shown: text tells them apart."""
+    views = {
+        "shown": "SELECT x, CAST(max_by(f, k) AS STRING) AS last, CAST(min_by(f, k) AS STRING) AS one FROM r GROUP BY x",
+        "inner_": "SELECT x, max_by(f, k) AS last FROM r GROUP BY x",
+        "over": "SELECT x, CAST(last AS STRING) AS s FROM inner_",
+        "by_zero": "SELECT x, max_by(k, f) AS k FROM r GROUP BY x",
+    }
+    follow(
+        rs, spark, views,
+        put("r", {"k": 1, "x": "a", "f": 0.0}, {"k": 2, "x": "a", "f": -0.0}, {"k": 3, "x": "b", "f": -0.0}),
+        put("r", {"k": 1, "x": "a", "f": -0.0}, {"k": 2, "x": "a", "f": 0.0}, {"k": 3, "x": "b", "f": 0.0}),
+        delete("r", 2, 3),
+    )  # fmt: skip
+
+
 def test_doubles_come_and_go(rs: vk.Database, spark: SparkSession) -> None:
     views = {
         "sums": "SELECT x, SUM(f) AS s, AVG(f) AS a FROM r GROUP BY x",
@@ -137,6 +154,29 @@ def test_a_small_double_outlives_a_large_one(rs: vk.Database, spark: SparkSessio
         delete("r", 1),
         together(delete("r", 2), put("r", {"k": 3, "x": "a"})),
         put("r", {"k": 2, "x": "a", "f": 1e-30}),
+    )  # fmt: skip
+
+
+def test_a_large_double_does_not_disturb_other_groups(rs: vk.Database, spark: SparkSession) -> None:
+    """Found: the greatest value of the whole change decided what counts as a last digit, in every group."""
+    rows = [{"k": k, "x": "a", "f": 1.7e9 + k} for k in range(3)]
+    follow(
+        rs, spark, {"by_x": "SELECT x, SUM(f) AS s, VAR_SAMP(f) AS v FROM r GROUP BY x"},
+        put("r", *rows, {"k": 8, "x": "c", "f": 1e20}, {"k": 7, "x": "c", "f": 0.1}, {"k": 9, "x": "b", "f": 1e140}),
+        delete("r", 8),
+        put("r", {"k": 9, "x": None, "f": 1e30}, {"k": 1, "x": "a", "f": 0.25}),
+    )  # fmt: skip
+
+
+def test_the_greatest_double_beside_others(rs: vk.Database, spark: SparkSession) -> None:
+    """Found: rounded to fewer digits it became infinite, and the view stopped."""
+    views = {"by_x": "SELECT x, SUM(f) AS s FROM r GROUP BY x", "all": "SELECT SUM(f) AS s FROM r WHERE x = 'b'"}
+    most = sys.float_info.max
+    follow(
+        rs, spark, views,
+        put("r", {"k": 1, "x": "a", "f": 1.0}, {"k": 2, "x": "b", "f": most}, {"k": 3, "x": "b"}),
+        put("r", {"k": 4, "x": "b", "f": -most}),
+        delete("r", 2),
     )  # fmt: skip
 
 
@@ -410,6 +450,27 @@ def test_names(db: vk.Database, spark: SparkSession) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("large", [False, True], ids=["inline", "in tasks"])
+def test_dots_in_names(rs: vk.Database, spark: SparkSession, large: bool) -> None:
+    """Column `b.c` of `a` and column `c` of `a.b` are two columns, wherever they meet."""
+    if large:
+        rs._maintainer.tasks_from = rs._maintainer.fill_from = 0
+    sides = ("(SELECT k, x, y AS `b.c` FROM r) a", "(SELECT x, z AS c FROM s) `a.b`")
+    follow(
+        rs, spark,
+        {
+            "columns": "SELECT a.k, a.`b.c` AS one, `a.b`.c AS two FROM {} JOIN {} ON a.x = `a.b`.x".format(*sides),
+            "equal": "SELECT a.k FROM {} JOIN {} ON a.x = `a.b`.x AND a.`b.c` = `a.b`.c".format(*sides),
+            "evaluated": "SELECT a.k, a.`b.c` - `a.b`.c AS o FROM {} JOIN {} ON a.x = `a.b`.x".format(*sides),
+            "padded": "SELECT a.k, a.`b.c` - 1 AS o, `a.b`.c FROM {} LEFT JOIN {} ON a.x = `a.b`.x".format(*sides),
+            "marked": r"SELECT `a\`.k, `a\.b`.z FROM r `a\` JOIN s `a\.b` ON `a\`.x = `a\.b`.x",
+        },
+        put("r", {"k": 1, "x": "a", "y": 1}, {"k": 2, "x": "b", "y": 2}),
+        put("s", {"x": "a", "z": 5}, {"x": "b", "z": 2}),
+        together(put("r", {"k": 1, "x": "b", "y": 5}), put("s", {"x": "b", "z": 5}), delete("s", "a")),
+    )  # fmt: skip
+
+
 def test_two_columns_of_one_name_are_refused(rs: vk.Database) -> None:
     with pytest.raises(vk.SchemaError, match='view "v" has two columns "x"'):
         rs.create_view("v", "SELECT r.x, s.X FROM r JOIN s ON r.x = s.x")
@@ -441,6 +502,8 @@ def test_functions_mean_what_spark_means(rs: vk.Database, spark: SparkSession) -
             "date_add(t, 1) AS e, datediff(MONTH, t, DATE'2025-01-01') AS g, date_format(t, 'E') AS h, log10(i) AS l FROM r"
         ),
         "nested": "SELECT k, transform(array(y, i), e -> e + k) AS a, filter(array(y, i), e -> e > 0) AS q FROM r",
+        "any_of": "SELECT k, x LIKE ANY ('%2', '1%') AS a, x NOT ILIKE ANY ('%2') AS b, x LIKE ALL ('%2', '2%') AS c FROM r",
+        "any_by": "SELECT x, any(x LIKE ANY ('2%')) AS a FROM r GROUP BY x HAVING x LIKE ANY ('2%') OR any(y LIKE '2')",
     }
     day = dt.date(2024, 2, 29)
     follow(

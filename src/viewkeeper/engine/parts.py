@@ -173,7 +173,9 @@ class PartRunner:
         shape = self._shape(hop.source)
         if hop.access is None or (via.num_rows >= WHOLE_FROM and self.step.store.size(shape.spec.name) < WHOLE_BYTES):
             return self._whole(shape, after=after)
-        keys = pa.table([via[f"{hop.via}.{given}"] for given, _ in hop.pairs], names=[own for _, own in hop.pairs])
+        keys = pa.table(
+            [via[names.qualified(hop.via, given)] for given, _ in hop.pairs], names=[own for _, own in hop.pairs]
+        )
         return self.probe(shape, hop.access, distinct_keys(keys, shape.spec), after=after)
 
     def _whole(self, shape: Shape, *, after: bool) -> pa.Table:
@@ -252,13 +254,16 @@ class PartRunner:
 
 def joined_schema(part: Select, inputs: Mapping[str, Shape]) -> pa.Schema:
     """The columns of a part's joined rows: every source's, named `alias.column`, and the weight."""
-    fields = [f.with_name(f"{source.alias}.{f.name}") for source in part.sources for f in inputs[source.table].schema]
+    columns = ((source, column) for source in part.sources for column in inputs[source.table].schema)
+    fields = [column.with_name(names.qualified(source.alias, column.name)) for source, column in columns]
     return pa.schema([*fields, pa.field(names.WEIGHT, pa.int64())])
 
 
 def named_columns(alias: str, rows: pa.Table) -> pa.Table:
     """A source's rows with columns named `alias.column`; the weight keeps its name."""
-    return rows.rename_columns([name if name == names.WEIGHT else f"{alias}.{name}" for name in rows.column_names])
+    return rows.rename_columns(
+        [name if name == names.WEIGHT else names.qualified(alias, name) for name in rows.column_names]
+    )
 
 
 def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
@@ -271,8 +276,8 @@ def join_hop(joined: pa.Table, hop: Hop, rows: pa.Table) -> pa.Table:
     if hop.access is None:
         paired = _product(joined, right)
     else:
-        left_keys = [f"{hop.via}.{given}" for given, _ in hop.pairs]
-        right_keys = [f"{hop.source.alias}.{own}" for _, own in hop.pairs]
+        left_keys = [names.qualified(hop.via, given) for given, _ in hop.pairs]
+        right_keys = [names.qualified(hop.source.alias, own) for _, own in hop.pairs]
         paired = _equi_join(joined, right, left_keys, right_keys)
     weight = pc.multiply(paired[names.WEIGHT], paired[_OTHER])
     place = paired.column_names.index(names.WEIGHT)
@@ -308,7 +313,7 @@ def keep_equal(joined: pa.Table, part: Select, way: Sequence[Hop]) -> pa.Table:
     for edge in part.edges:
         ends = [(end.alias, end.name) for end in (edge.left, edge.right)]
         if frozenset(ends) not in used:
-            one, two = (joined[f"{alias}.{name}"] for alias, name in ends)
+            one, two = (joined[names.qualified(alias, name)] for alias, name in ends)
             joined = joined.filter(pc.fill_null(pc.equal(one, two), False))
     return joined
 

@@ -238,27 +238,51 @@ class _Explained:
 
         if not isinstance(error, PySparkException | Py4JError | OSError) or isinstance(error, ViewkeeperError):
             return
+        _raise_if_ours(str(error))
+        raise self._explained(error) from error
+
+    def _explained(self, error: Exception) -> ViewkeeperError:
+        from pyspark.errors import AnalysisException, PySparkException, PythonException
+
         text = str(error)
-        _raise_if_ours(text)
+        if isinstance(error, PythonException):
+            hint = "the query is not at fault: the next refresh tries again; if it fails each time, report it"
+            return SparkFailed(f"Python failed in a Spark task: {_last_error(text)}", hint=hint, sql=self._sql)
         known = isinstance(error, PySparkException) and error.getCondition() is not None
         state = error.getSqlState() if isinstance(error, PySparkException) else None
         found = re.search(r"\[\w+[^\n]*SQLSTATE: (\w{5})", text)
-        if _is_sparks_own(state or (found[1] if found else None), known=known):
-            raise SparkFailed(
-                f"Spark failed: {_first_line(text)}", hint="nothing is lost: the next refresh goes on", sql=self._sql
-            ) from error
+        planning = self._analysing or isinstance(error, AnalysisException)
+        if _is_sparks_own(state or (found[1] if found else None), known=known, planning=planning):
+            hint = "nothing is lost: the next refresh goes on"
+            return SparkFailed(f"Spark failed: {_first_line(text)}", hint=hint, sql=self._sql)
         line = found[0] if state is None and found else _first_line(text)
         if self._analysing:
-            raise StatementError(f"Spark cannot analyse the query: {line}", sql=self._sql) from error
-        raise QueryFailed(f"the query fails: {line}", hint="mend the row or the query", sql=self._sql) from error
+            return StatementError(f"Spark cannot analyse the query: {line}", sql=self._sql)
+        return QueryFailed(f"the query fails: {line}", hint="mend the row or the query", sql=self._sql)
 
 
-def _is_sparks_own(state: str | None, *, known: bool) -> bool:
+def _is_sparks_own(state: str | None, *, known: bool, planning: bool) -> bool:
     """Whether an error is about Spark and its machines, by the class of its SQL state: the rest is about the query.
 
-    A lost executor or connection has no state, and no name that Spark gives to its errors.
+    A lost executor or connection has no state, and no name that Spark gives to its errors. XX is Spark's bewilderment: by a task
+    that is being run, or, while it plans, by the query (`SELECT k, SUM(v) AS s ... HAVING MAX(s) > 1`).
     """
-    return not known if state is None else state[:2] in {"08", "53", "57", "58", "XX"}
+    if state is None:
+        return not known
+    return state[:2] in {"08", "53", "57", "58"} or (state[:2] == "XX" and not planning)
+
+
+def _last_error(traceback: str) -> str:
+    """What stands under the last line of a Python traceback's stack.
+
+    >>> _last_error(
+    ...     "Traceback (most recent call last):\\n  File ...\\n    x()\\nKeyError: 'k'\\n\\nJVM stacktrace: ..."
+    ... )
+    "KeyError: 'k'"
+    """
+    lines = traceback.split("JVM stacktrace")[0].strip().splitlines()
+    stack = max((place for place, line in enumerate(lines) if line.startswith("  ")), default=-1)
+    return next((line for line in lines[stack + 1 :] if line.strip()), lines[-1] if lines else "unknown error")
 
 
 def _first_line(text: str) -> str:

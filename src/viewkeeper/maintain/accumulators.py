@@ -79,12 +79,14 @@ def accumulators(
     part_schema: pa.Schema,
     group: str,
     regions: int,
+    spread: int,
     typer: Typer,
 ) -> Accumulators:
     """The state that an aggregate needs, with the types that Spark gives its calls and outputs.
 
-    `order` is the groups in the order of the table's key: value indexes have it too, so that a group's values are in the
-    region of the same number as its row, and one task owns both.
+    `order` is the groups in the order of the table's key, and `spread` how many of them say which region a row is in (0: all).
+    Value indexes have both too, so that a group's values are in the region of the same number as its row, and one task owns
+    both.
     """
     for call in top.calls:
         _refuse_inexact(call, part_schema)
@@ -96,7 +98,7 @@ def accumulators(
         fields += _argument_fields(argument, functions, part_schema.field(argument).type)
     for call in top.calls:
         if call.function in INDEXED:
-            indexes[call.values] = _value_index(block, order, call.values, part_schema, group, regions)
+            indexes[call.values] = _value_index(block, order, call.values, part_schema, group, regions, spread)
     output_schema = _output_schema(top, part_schema, call_schema, typer)
     return Accumulators(top, part_schema, pa.schema(fields), call_schema, output_schema, indexes)
 
@@ -107,6 +109,8 @@ def _refuse_inexact(call: Call, part_schema: pa.Schema) -> None:
     kind = part_schema.field(call.argument).type
     if call.function in VARIANCES and pa.types.is_decimal(kind) and kind.precision > 15:
         raise NotIncremental(call.function.value.upper(), f"of {kind} has no exact sum of squares, so no delta rule")
+    if call.function in (Function.BOOL_AND, Function.BOOL_OR) and not pa.types.is_boolean(kind):
+        raise NotIncremental(call.function.value.upper(), f"of {kind} has no delta rule: CAST it to BOOLEAN")
     if call.function in INDEXED and any(pa.types.is_nested(part_schema.field(name).type) for name in call.values):
         raise NotIncremental(call.function.value.upper(), "of nested values has no delta rule")
 
@@ -156,15 +160,21 @@ def sum_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _value_index(
-    block: str, order: Sequence[str], values: tuple[str, ...], part_schema: pa.Schema, group: str, regions: int
+    block: str,
+    order: Sequence[str],
+    values: tuple[str, ...],
+    part_schema: pa.Schema,
+    group: str,
+    regions: int,
+    spread: int,
 ) -> TableSpec:
     groups = [part_schema.field(name) for name in order] or [pa.field(names.WHOLE, pa.int8())]
     ordered = value_columns(values)
     fields = [pa.field(name, part_schema.field(value).type) for name, value in ordered.items()]
     schema = pa.schema([*(field.with_nullable(True) for field in groups), *fields, pa.field(names.COUNT, pa.int64())])
     by = tuple(field.name for field in groups)
-    name = f"{names.RESERVED_PREFIX}values_{block}_{'_'.join(values)}"
-    return TableSpec(name, schema, (*by, *ordered), by, regions, Kind.INDEX, group)
+    name = f"{names.RESERVED_PREFIX}values_{block}({','.join(values)})"
+    return TableSpec(name, schema, (*by, *ordered), by[:spread] or by, regions, Kind.INDEX, group)
 
 
 def value_columns(values: tuple[str, ...]) -> dict[str, str]:

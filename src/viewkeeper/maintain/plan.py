@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -52,6 +52,8 @@ class Shape:
     spec: TableSpec
     columns: tuple[str, ...]
     counted: bool = False
+    made: int = field(default=0, compare=False)
+    """The epoch in which a view was made, for those who read it; a plan knows of none."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -191,7 +193,8 @@ def _plan_block(
     kept = None
     if isinstance(block.top, Aggregate):
         order = _groups_in_key_order(block.top, own.cluster)
-        kept = accumulators(block.name, block.top, order, part_schema, wishes.group, own.regions, typer)
+        spread = len(own.cluster)
+        kept = accumulators(block.name, block.top, order, part_schema, wishes.group, own.regions, spread, typer)
         shape = _aggregate_shape(block, block.top, kept, own, schema, kind)
     else:
         visible = part_schema if schema is None else schema
@@ -378,8 +381,7 @@ def _aggregate_shape(
     if not key:
         key = [names.WHOLE]
         fields[names.WHOLE] = pa.field(names.WHOLE, pa.int8())
-    for field in kept.state_schema:
-        fields[field.name] = field
+    fields |= {state.name: state for state in kept.state_schema}
     if any(column not in key for column in wishes.cluster):
         raise SchemaError(
             f'view "{wishes.name}" cannot be clustered by {", ".join(wishes.cluster)}',
@@ -454,9 +456,26 @@ def _access(shape: Shape, columns: tuple[str, ...], wishes: Wishes) -> Access:
     if shape.counted:
         kept.append(names.COUNT)
     schema = pa.schema([spec.schema.field(name).with_nullable(True) for name in kept])
-    carried = ",".join(name for name in kept if name not in key)
-    name = f"{names.RESERVED_PREFIX}index_{spec.name}({','.join(map(names.quoted, ordered))})_{_mark(wishes.group)}[{carried}]"
+    name = index_name(
+        f"{names.RESERVED_PREFIX}index_{spec.name}({','.join(map(names.quoted, ordered))}",
+        wishes.group,
+        [name for name in kept if name not in key],
+    )
     return Access(spec.name, ordered, TableSpec(name, schema, key, ordered, wishes.regions, Kind.INDEX, wishes.group))
+
+
+def index_name(family: str, group: str, carried: Sequence[str]) -> str:
+    """Of a family of indexes the one that carries these columns.
+
+    >>> index_name(family_of("_vk_index_t(`a[0]`)_on_demand[`b`]", "on demand"), "on demand", ["b", "c"])
+    '_vk_index_t(`a[0]`)_on_demand[`b`,`c`]'
+    """
+    return f"{family})_{_mark(group)}[{','.join(map(names.quoted, carried))}]"
+
+
+def family_of(index: str, group: str) -> str:
+    """What an index is called before what it carries. Columns have brackets in their names too: Spark's own is `a[0]`."""
+    return index.partition(f")_{_mark(group)}[")[0]
 
 
 def _mark(group: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from viewkeeper import names
-from viewkeeper.maintain.plan import Access, BlockPlan, Hop, ViewPlan
+from viewkeeper.maintain.plan import Access, BlockPlan, Hop, ViewPlan, family_of, index_name
 from viewkeeper.store.contract import Kind, TableSpec
 
 Family = tuple[str, tuple[str, ...]]
@@ -34,7 +34,8 @@ def with_shared_indexes(plans: Sequence[ViewPlan], tables: Iterable[TableSpec]) 
 
 def _chosen(wanted: Sequence[TableSpec], there: Iterable[TableSpec]) -> TableSpec:
     union = _union(wanted)
-    enough = [spec for spec in there if _family_name(spec) == _family_name(union) and _carries(spec, union)]
+    mine = [spec for spec in there if spec.group == union.group and _family_name(spec) == _family_name(union)]
+    enough = [spec for spec in mine if _carries(spec, union)]
     return min(enough, key=lambda spec: (len(spec.schema), spec.name), default=union)
 
 
@@ -43,7 +44,7 @@ def _carries(spec: TableSpec, wanted: TableSpec) -> bool:
 
 
 def _family_name(spec: TableSpec) -> str:
-    return spec.name.partition("[")[0]
+    return family_of(spec.name, spec.group or "")
 
 
 def _union(specs: Sequence[TableSpec]) -> TableSpec:
@@ -53,7 +54,7 @@ def _union(specs: Sequence[TableSpec]) -> TableSpec:
     carried = sorted(name for name in fields if name not in first.key)
     carried = [*(name for name in carried if name != names.COUNT), *(name for name in carried if name == names.COUNT)]
     schema = pa.schema([fields[name] for name in (*first.key, *carried)])
-    return replace(first, name=f"{_family_name(first)}[{','.join(carried)}]", schema=schema)
+    return replace(first, name=index_name(_family_name(first), first.group or "", carried), schema=schema)
 
 
 def _using(plan: ViewPlan, chosen: Indexes) -> ViewPlan:

@@ -34,6 +34,9 @@ def has_aggregates(tree: exp.Select) -> bool:
 
 
 def _is_aggregate(node: object) -> bool:
+    """The ANY of `x LIKE ANY ('a%', 'b%')` is no call, though the parser has one word for both."""
+    if isinstance(node, exp.Any) and isinstance(node.parent, exp.Like | exp.ILike):
+        return node.arg_key != "expression"
     return isinstance(node, exp.AggFunc | exp.Any)
 
 
@@ -63,20 +66,24 @@ class Aggregation:
         self.part_outputs += [self.sources.output(f"g{i}", group) for i, group in enumerate(self.groups)]
 
     def output(self, name: str, node: exp.Expression) -> Output:
+        """Every column in it is a group or a call by then.
+
+        `2 AS n ... HAVING COUNT(*) >= n` leaves a name that is neither, and the state has a column n too.
+        """
         moved = self._moved(node.copy())
-        loose = next((column for column in moved.find_all(exp.Column) if column.table), None)
+        loose = next((column for column in moved.find_all(exp.Column) if not column.meta.get(_OWN)), None)
         if loose is not None:
             raise NotIncremental(node.sql(DIALECT), "has no delta rule")
-        plain = moved.name if isinstance(moved, exp.Column) and not moved.table else None
+        plain = moved.name if isinstance(moved, exp.Column) else None
         return Output(name, moved.sql(DIALECT), None if plain is None else Column("", plain))
 
     def _moved(self, node: exp.Expression) -> exp.Expression:
         for number, group in enumerate(self.groups):
             if node == group and group.find(exp.Column):  # a constant stays itself: in ROUND(x, 1) it must be one
                 _refuse_unclear(node)
-                return exp.column(f"g{number}")
+                return _own(f"g{number}")
         if isinstance(node, exp.Filter) or _is_aggregate(node):
-            return exp.column(f"a{self._call(node)}")
+            return _own(f"a{self._call(node)}")
         for key, value in list(node.args.items()):
             if isinstance(value, exp.Expression):
                 node.set(key, self._moved(value))
@@ -125,6 +132,16 @@ class Aggregation:
         name = f"x{len(self.part_outputs)}"
         self.part_outputs.append(Output(name, output.sql, output.column))
         return name
+
+
+_OWN = "own"
+"""The mark of a column of an aggregate's state."""
+
+
+def _own(name: str) -> exp.Column:
+    column = exp.column(name)
+    column.meta[_OWN] = True
+    return column
 
 
 _LOOSE = exp.BitwiseAnd | exp.BitwiseOr | exp.BitwiseXor | exp.BitwiseLeftShift | exp.BitwiseRightShift | exp.DPipe

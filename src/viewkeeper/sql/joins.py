@@ -50,7 +50,7 @@ class From:
     """The FROM and WHERE of a SELECT, folded into at most one outer join or one row of inner ones.
 
     An outer join in the middle becomes a block of its own, and the columns that come from it are renamed
-    `alias__column`; `renamed` says how.
+    `alias__column`, or nearly so; `renamed` says how.
     """
 
     compiler: Blocks
@@ -77,7 +77,12 @@ class From:
         if isinstance(node, exp.Subquery):
             refuse_clauses(node)
             return Source(alias, self.compiler.inner(node.this, names_of(node.this)))
-        if not isinstance(node, exp.Table) or node.args.get("joins") or node.args.get("pivots"):
+        if (
+            not isinstance(node, exp.Table)
+            or isinstance(node.this, exp.Func)
+            or node.args.get("joins")
+            or node.args.get("pivots")
+        ):
             raise NotIncremental(node.sql(DIALECT), "in FROM has no delta rule")
         inner = self.compiler.ctes.get(node.name.lower())
         return Source(alias, inner if inner is not None else self._declared(node.name))
@@ -131,10 +136,11 @@ class From:
         aliases = {source.alias for source in self.sources}
         here = {place for place, now in self.renamed.items() if now[0] in aliases}
         wanted = sorted({(c.table.lower(), c.name.lower()) for c in self._columns()} & (here | self._places(aliases)))
-        outputs, moves = [], {}
+        outputs: list[Output] = []
+        moves: dict[tuple[str, str], tuple[str, str]] = {}
         alias = f"{RESERVED_PREFIX}j{len(self.compiler.blocks)}"
         for place in wanted:
-            name = "__".join(place)
+            name = _not_among({output.name for output in outputs}, "__".join(place))
             outputs.append(self.output(name, exp.column(place[1], place[0])))
             moves[place] = (alias, name)
         name = self.compiler.add((part(tuple(outputs)),), Top.ROWS, [output.name for output in outputs])
@@ -214,6 +220,11 @@ class From:
             if len(aliases) > 1 and aliases - linked:
                 text = condition.sql(DIALECT)
                 raise NotIncremental(f"a join on {text}", "without an equality has no delta rule")
+
+
+def _not_among(taken: set[str], name: str) -> str:
+    """A name that is not taken: of an alias `a__b` with a column k and `a` with `b__k`, both would be `a__b__k`."""
+    return name if name not in taken else _not_among(taken, f"{name}_")
 
 
 def conjuncts_of(node: exp.Expression) -> list[exp.Expression]:

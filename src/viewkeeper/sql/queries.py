@@ -7,13 +7,12 @@ read in `joins`, GROUP BY and the aggregate functions in `aggregates`, and what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
-from sqlglot.optimizer.scope import traverse_scope
 
 from viewkeeper.errors import NotFound, StatementError
 from viewkeeper.names import RESERVED_PREFIX, quoted
@@ -21,11 +20,9 @@ from viewkeeper.sql.aggregates import Aggregation, groups_of, has_aggregates
 from viewkeeper.sql.algebra import Aggregate, Block, Column, NotIncremental, Output, Part, Select, Source, Top
 from viewkeeper.sql.joins import MERGED, From, names_of
 from viewkeeper.sql.misread import refuse_misread
-from viewkeeper.sql.refusals import refuse_clauses
-from viewkeeper.sql.syntax import DIALECT, parse_one
-
-Columns = Mapping[str, Sequence[str]]
-"""Column names by table name."""
+from viewkeeper.sql.refusals import TABLE_FUNCTIONS, function_name, refuse_clauses
+from viewkeeper.sql.scopes import Columns, ctes_needed, tables_read
+from viewkeeper.sql.syntax import DIALECT, parse_one, with_room
 
 
 def tables_of(query: str, known: Columns) -> list[str]:
@@ -34,18 +31,40 @@ def tables_of(query: str, known: Columns) -> list[str]:
     _refuse_bare_table(tree)
     declared = {name.lower(): name for name in known}
     found: dict[str, None] = {}
-    for scope in traverse_scope(tree):
-        for source in scope.sources.values():
-            if isinstance(source, exp.Table):
-                name = source.name
-                if name.lower() not in declared:
-                    raise NotFound(
-                        f'table or view "{name}" does not exist',
-                        hint=f"there are {', '.join(sorted(known)) or 'none yet'}",
-                        table=name,
-                    )
-                found[declared[name.lower()]] = None
+    for table in tables_read(tree):
+        if isinstance(table.this, exp.Func):
+            _check_function(table.this, table.db)
+            continue
+        _refuse_database(table)
+        if table.name.lower() not in declared:
+            raise NotFound(
+                f'table or view "{table.name}" does not exist',
+                hint=f"there are {', '.join(sorted(known)) or 'none yet'}",
+                table=table.name,
+            )
+        found[declared[table.name.lower()]] = None
     return list(found)
+
+
+def _refuse_database(table: exp.Table) -> None:
+    """`shop.t` is a table of Spark's catalog, or nothing: never ours of the name t, whose changes are the only ones we see."""
+    if table.db:
+        text = ".".join(part.name for part in table.parts)
+        raise StatementError(
+            f"{text} has a database in front, and tables and views here have none",
+            hint=f"write {table.name}, or create a table and put the rows of {text} into it",
+            table=text,
+        )
+
+
+def _check_function(function: exp.Func, database: str) -> None:
+    """A function in FROM must be one that reads nothing but its arguments: of tables that others read no change would be seen."""
+    name = function_name(function)
+    if name == "IDENTIFIER":
+        raise StatementError(f"{function.sql(DIALECT)} in FROM is not supported", hint="write the table's name itself")
+    if database or name not in TABLE_FUNCTIONS:
+        known = ", ".join(sorted(TABLE_FUNCTIONS)).lower()
+        raise StatementError(f"{name.lower()}(...) in FROM is not supported", hint=f"there are {known}", function=name)
 
 
 def _refuse_bare_table(tree: exp.Expression) -> None:
@@ -57,6 +76,13 @@ def _refuse_bare_table(tree: exp.Expression) -> None:
 
 def compile_query(name: str, query: str, output_names: Sequence[str], known: Columns) -> tuple[Block, ...]:
     """The blocks of a query, the last one under `name` with the columns `output_names` (Spark's, by position)."""
+    try:
+        return with_room(lambda: _compile(name, query, output_names, known))
+    except RecursionError:
+        raise NotIncremental("a query that is nested this deep", "has no delta rule: divide it into views") from None
+
+
+def _compile(name: str, query: str, output_names: Sequence[str], known: Columns) -> tuple[Block, ...]:
     tree = parse_one(query)
     refuse_misread(query, tree)
     schema: dict[str, object] = {table: dict.fromkeys(columns, "unknown") for table, columns in known.items()}
@@ -142,7 +168,7 @@ class Compiler:
             return
         if with_.args.get("recursive"):
             raise NotIncremental("WITH RECURSIVE", "has no delta rule")
-        for cte in with_.expressions:
+        for cte in ctes_needed(tree):
             self.ctes[cte.alias.lower()] = self.inner(cte.this, names_of(cte.this))
 
     def _union(self, tree: exp.Union, names: list[str]) -> tuple[tuple[Part, ...], Top | Aggregate]:

@@ -14,6 +14,9 @@ _ROW_MAKERS = {
     "VARIANT_EXPLODE", "VARIANT_EXPLODE_OUTER",
 }  # fmt: skip
 
+TABLE_FUNCTIONS = {*_ROW_MAKERS, "RANGE"}
+"""Functions of Spark's that make a table of their arguments."""
+
 
 def function_name_of(node: exp.Expression) -> str:
     return function_name(node) if isinstance(node, exp.Func) else ""
@@ -54,6 +57,28 @@ def _refuse_node(node: exp.Expression) -> None:
     if isinstance(node, exp.UDTF | exp.Lateral) or function_name_of(node) in _ROW_MAKERS:
         raise NotIncremental("a function that makes rows", f"has no delta rule: {node.sql(DIALECT)}")
     _refuse_time_window(node)
+    _refuse_unnamed_fields(node)
+
+
+def _refuse_unnamed_fields(node: exp.Expression) -> None:
+    """Spark names a struct's fields after what they are made of, and `to_json` shows the names; here columns have other names.
+
+    In `SELECT to_json((x, COUNT(*))) ... GROUP BY x` the fields would be g0 and a0. Tuples that are only compared may stay, and
+    of STRUCT's fields those that are named, are columns, or are expressions that have no name in Spark either.
+    """
+    if isinstance(node, exp.Tuple) and not isinstance(node.parent, exp.Predicate | exp.Group):
+        raise NotIncremental(f"the tuple {node.sql(DIALECT)}", "has no delta rule: write struct(x AS x, ...)")
+    if function_name_of(node) == "ARRAYS_ZIP":
+        raise NotIncremental("ARRAYS_ZIP", "names its fields after columns, so it has no delta rule")
+    for place, field in enumerate(node.expressions if isinstance(node, exp.Struct) else (), start=1):
+        if isinstance(field, exp.PropertyEQ) and field.name == f"col{place}" and _has_a_name(field.expression):
+            text = field.expression.sql(DIALECT)
+            raise NotIncremental(f"{text} in STRUCT", "is named by Spark, so it has no delta rule: write AS")
+
+
+def _has_a_name(value: exp.Expression) -> bool:
+    """What Spark has another name for in a struct than its place: `(x)`, `items[0].y`, `m['y']`, the variable of a lambda."""
+    return isinstance(value, exp.Paren | exp.Dot | exp.Bracket | exp.Identifier)
 
 
 def _refuse_time_window(node: exp.Expression) -> None:

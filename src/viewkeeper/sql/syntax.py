@@ -8,20 +8,23 @@ in the log, and reads one type as another (`TIMESTAMP WITHOUT TIME ZONE`); here 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from sqlglot import Token, exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 
 from viewkeeper.errors import StatementError
 
+Result = TypeVar("Result")
+
 _READ_FUNCTIONS = {
     *(name for function in exp.ALL_FUNCTIONS if issubclass(function, exp.AggFunc) for name in function.sql_names()),
-    "STRUCT", "NAMED_STRUCT", "DATEADD", "DATE_ADD", "DATEDIFF", "DATE_DIFF", "TIMESTAMPADD", "TIMESTAMPDIFF",
+    "STRUCT", "DATEADD", "DATE_ADD", "DATEDIFF", "DATE_DIFF", "TIMESTAMPADD", "TIMESTAMPDIFF",
 }  # fmt: skip
 """Aggregates, and functions whose arguments are not all expressions."""
 
@@ -92,10 +95,28 @@ def _trees(text: str) -> Sequence[exp.Expression | None]:
     _refuse_without_time_zone(words)
     try:
         with _without_warnings():
-            trees: Sequence[Any] = Dialect.get_or_raise(DIALECT).parser().parse(words, text)
+            trees: Sequence[Any] = with_room(lambda: Dialect.get_or_raise(DIALECT).parser().parse(words, text))
             return trees
     except ParseError as error:
         raise _of_parse_error(error) from None
+    except RecursionError:
+        raise StatementError(
+            "the text is nested too deep to be read", hint="put its inner parts into subqueries or views of their own"
+        ) from None
+
+
+def with_room(work: Callable[[], Result]) -> Result:
+    """What `work` returns, from an empty stack if there is not enough left of the caller's.
+
+    The parser calls itself twenty times for every parenthesis. So the caller's place must not decide what can be read: a view
+    that was made at the top of a program is planned again at its refresh, which may be called from anywhere. `RecursionError`
+    is for what an empty stack has no room for either. `work` is begun twice, so it must leave nothing behind.
+    """
+    try:
+        return work()
+    except RecursionError:
+        with ThreadPoolExecutor(1) as apart:
+            return apart.submit(work).result()
 
 
 def tokens(text: str) -> list[Token]:
@@ -103,11 +124,20 @@ def tokens(text: str) -> list[Token]:
     if not isinstance(text, str):
         raise StatementError(f"a statement is text, and this is a {type(text).__name__}", text=text)
     try:
-        return Dialect.get_or_raise(DIALECT).tokenize(text)
+        return _with_windows(Dialect.get_or_raise(DIALECT).tokenize(text))
     except TokenError:
         raise StatementError(
             "the text cannot be read: a quote or a comment is not closed", hint="close it", text=text
         ) from None
+
+
+def _with_windows(words: list[Token]) -> list[Token]:
+    """The words with WINDOW a name where no `WINDOW name AS` follows: the parser takes any after GROUP BY for that clause."""
+    for place, word in enumerate(words):
+        after = words[place + 2 : place + 3]
+        if word.token_type is TokenType.WINDOW and not (after and after[0].token_type is TokenType.ALIAS):
+            word.token_type = TokenType.VAR
+    return words
 
 
 def syntax_error(line: int, column: int, near: str, fact: str, *, hint: str | None = None) -> StatementError:

@@ -8,12 +8,13 @@ refused by `refuse_current_names` and `refuse_moments`: `user` is a function whe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 
 from sqlglot import Token, TokenType, exp
 
 from viewkeeper.errors import StatementError
 from viewkeeper.sql.refusals import function_name
+from viewkeeper.sql.scopes import Columns, visible_names
 from viewkeeper.sql.syntax import DIALECT, parse_one, tokens
 
 UNREPEATABLE = {
@@ -33,9 +34,15 @@ _BARE = {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "L
 _MOMENT = re.compile(r"\s*(now|today|yesterday|tomorrow)(\s+\S+)?\s*", re.IGNORECASE)
 """Strings that Spark casts to the time of the evaluation, with or without a time zone. 'epoch' is always the same."""
 
+_TIME_OF_DAY = re.compile(r"\s*(\d{1,2}:|T\d).*", re.DOTALL)
+"""Strings without a date, as '10:30' and 'T10': Spark gives such a timestamp the date of the evaluation."""
+
 _TIMES = {"DATE", "TIMESTAMP", "TO_DATE", "TO_TIMESTAMP", "TO_TIMESTAMP_LTZ", "TO_TIMESTAMP_NTZ", "TRY_TO_DATE",
           "TRY_TO_TIMESTAMP"}  # fmt: skip
 """Functions that cast a string to a date or a time."""
+
+_WITH_FORMAT = {*_TIMES, "TO_UNIX_TIMESTAMP", "UNIX_TIMESTAMP"}
+"""Functions that read a string by a format, if one is given: `to_timestamp('10:30', 'HH:mm')` is always of 1970."""
 
 
 def refuse_unrepeatable(query: str) -> None:
@@ -53,31 +60,50 @@ def refuse_unrepeatable(query: str) -> None:
             raise StatementError(
                 "the query is not deterministic: it samples its rows", hint="filter by a column instead"
             )
+        if isinstance(node, exp.Func) and function_name(node) == "IDENTIFIER":  # of `IDENTIFIER('rand')()`, for one
+            raise StatementError(
+                f"{node.sql(DIALECT)} hides what the query names", hint="write the name itself, without IDENTIFIER"
+            )
         if (isinstance(node, exp.Func) and _is_unrepeatable(node)) or _is_moment(node):
             raise _not_deterministic(node.sql(DIALECT))
 
 
-def refuse_current_names(query: str, columns: Collection[str]) -> None:
-    """`StatementError` for `user`, `current_time` and their like where neither a table nor the query has such a column."""
-    tree = parse_one(query)
-    there = {name.lower() for name in columns} | {alias.alias.lower() for alias in tree.find_all(exp.Alias)}
-    there |= {name.name.lower() for alias in tree.find_all(exp.TableAlias) for name in alias.columns}
-    for column in tree.find_all(exp.Column):
-        if not column.table and column.name.upper() in _BARE and column.name.lower() not in there:
-            raise _not_deterministic(column.name)
+def refuse_current_names(query: str, known: Columns) -> None:
+    """`StatementError` for `user`, `current_time` and their like where there is no column of that name to be seen.
+
+    In `SELECT x AS user FROM r WHERE x <> user` the second is Spark's function: WHERE does not see what SELECT names.
+    """
+    for column in parse_one(query).find_all(exp.Column):
+        bare = not column.table and column.name.upper() in _BARE
+        if bare and column.name.lower() not in visible_names(column, known):
+            raise _not_deterministic(
+                column.name,
+                hint="store the value in a column when the row is written; if you mean a column, write table.column",
+            )
 
 
 def refuse_moments(query: str, is_valid: Callable[[str], bool]) -> None:
-    """`StatementError` for a string such as 'today' that Spark casts to a date or a time by itself, as in `day > 'today'`.
+    """`StatementError` for a string such as 'today' or '10:30' that Spark itself casts to a time, as in `day > 'today'`.
 
     Only Spark knows where it does. So it is asked about the query with something else for the string: where a date is wanted
     a date will do and a truth value will not, and where text is wanted it is not so.
     """
-    for token in tokens(query):
-        if token.token_type is TokenType.STRING and _MOMENT.fullmatch(token.text):
+    words = tokens(query)
+    for place, token in enumerate(words):
+        if token.token_type is TokenType.STRING and _is_now(token.text) and not _has_format(words, place):
             as_truth, as_date = (_with(query, token, text) for text in ("true", "DATE'1970-01-01'"))
             if not is_valid(as_truth) and is_valid(as_date):
                 raise _not_deterministic(query[token.start : token.end + 1])
+
+
+def _is_now(text: str) -> bool:
+    return bool(_MOMENT.fullmatch(text) or _TIME_OF_DAY.fullmatch(text))
+
+
+def _has_format(words: Sequence[Token], place: int) -> bool:
+    """Whether a string is what a function reads by a format: its first argument of several."""
+    around = [word.text.upper() for word in words[max(place - 2, 0) : place + 2]]
+    return len(around) == 4 and around[0] in _WITH_FORMAT and around[1] == "(" and around[3] == ","
 
 
 def _with(query: str, token: Token, text: str) -> str:
@@ -100,20 +126,28 @@ def _has_own_vector(arguments: list[exp.Expression]) -> bool:
     return len(arguments) > 2 and arguments[2].is_string and arguments[2].name.upper() == "ECB"
 
 
+_DATED = exp.DataType.TEMPORAL_TYPES - {exp.DataType.Type.TIME, exp.DataType.Type.TIMETZ}
+"""Types of which every value has a date. TIME'10:30' is always the same."""
+
+
 def _is_moment(node: exp.Expr) -> bool:
-    """A constant of which a string such as 'today' is a part, cast to a date or a time."""
+    """A constant of which a string such as 'today' is a part, or a string such as '10:30', cast to a date or a time."""
     if isinstance(node, exp.Cast):
-        is_time = node.to.is_type(*exp.DataType.TEMPORAL_TYPES)
+        is_time, arguments = node.to.is_type(*_DATED), [node.this]
     else:
-        is_time = isinstance(node, exp.Func) and function_name(node) in _TIMES
+        is_time, arguments = isinstance(node, exp.Func) and function_name(node) in _TIMES, node.expressions
     if not is_time or node.find(exp.Column):
         return False
+    if len(arguments) == 1 and arguments[0].unnest().is_string and _is_now(arguments[0].unnest().name):
+        return True
     return any(literal.is_string and _MOMENT.fullmatch(literal.name) for literal in node.find_all(exp.Literal))
 
 
-def _not_deterministic(expression: str) -> StatementError:
+def _not_deterministic(
+    expression: str, hint: str = "store the value in a column when the row is written"
+) -> StatementError:
     return StatementError(
         f"the query is not deterministic: {expression} has another value at every evaluation",
-        hint="store the value in a column when the row is written",
+        hint=hint,
         expression=expression,
     )

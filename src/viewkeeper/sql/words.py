@@ -18,6 +18,17 @@ _NAMES = frozenset(Dialect.get_or_raise(DIALECT).parser_class.ID_VAR_TOKENS)
 """Keywords that are names too where a name is wanted, as in the rest of sqlglot's SQL."""
 
 
+def only_statement(text: str) -> str:
+    """The only statement in a text, as it was written and without the sign that ends it.
+
+    >>> only_statement("SELECT ';' FROM t ; -- done")
+    "SELECT ';' FROM t"
+    """
+    words = Words.of(text)
+    words.refuse_others()
+    return text[: words.end].rstrip()
+
+
 @dataclass
 class Words:
     """The words of the first statement in `text`, which ends before `end`; `others` counts the statements after it."""

@@ -23,16 +23,19 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewkeeper import names
 from viewkeeper.errors import Corrupt, QueryFailed
 from viewkeeper.maintain.accumulators import EXTREMES, SPECIAL_VALUES, Accumulators
-from viewkeeper.maintain.delta.rows import sum_by
+from viewkeeper.maintain.delta.rows import numbered, sum_by
 from viewkeeper.sql.algebra import Call, Function
 
 _SAFE = 2.0**62
+
+Doubles = npt.NDArray[np.float64]
 
 Edges = Mapping[tuple[tuple[str, ...], Function], pa.Array]
 """The least or greatest value of each group, by value index and function."""
@@ -46,9 +49,10 @@ def fold(kept: Accumulators, rows: pa.Table) -> pa.Table:
     rows = with_groups(kept, rows)
     weights = rows[names.WEIGHT].combine_chunks()
     values: dict[str, pa.Array] = {names.COUNT: weights}
+    groups = _group_numbers(kept, rows)
     for field in kept.state_schema:
         if field.name != names.COUNT and not field.name.startswith(names.DISTINCTS):
-            values[field.name] = _contribution(kept, field, rows, weights)
+            values[field.name] = _contribution(field, rows, weights, groups)
     first, sums = sum_by(rows, kept.group_names, values)
     folded = rows.select(kept.group_names).take(first)
     for name, column in sums.items():
@@ -59,12 +63,13 @@ def fold(kept: Accumulators, rows: pa.Table) -> pa.Table:
 def refold(kept: Accumulators, parts: pa.Table) -> pa.Table:
     """Folds of parts of a change as one: a sum of sums is the sum. What a sum of doubles would lose joins the rest."""
     values = {name: parts[name] for name in parts.column_names if name not in kept.group_names}
+    groups = _group_numbers(kept, parts)
     for total, rest in _pairs(kept):
         if rest in values:
             once = pa.array(np.ones(parts.num_rows, dtype=np.int64))
             column = values[total].combine_chunks()
-            values[total] = _weighted_doubles(column, once, rest=False)
-            values[rest] = pc.add(values[rest].combine_chunks(), _weighted_doubles(column, once, rest=True))
+            values[total] = _weighted_doubles(column, once, groups, rest=False)
+            values[rest] = pc.add(values[rest].combine_chunks(), _weighted_doubles(column, once, groups, rest=True))
     first, sums = sum_by(parts, kept.group_names, values)
     folded = parts.select(kept.group_names).take(first)
     for name, column in sums.items():
@@ -79,7 +84,18 @@ def with_groups(kept: Accumulators, rows: pa.Table) -> pa.Table:
     return rows.append_column(names.WHOLE, pa.repeat(pa.scalar(0, pa.int8()), rows.num_rows))
 
 
-def _contribution(kept: Accumulators, field: pa.Field, rows: pa.Table, weights: pa.Array) -> pa.Array:
+Groups = npt.NDArray[np.int64]
+"""The number of each row's group."""
+
+
+def _group_numbers(kept: Accumulators, rows: pa.Table) -> Groups:
+    """Only sums of doubles ask for them; without any, all rows are of one group."""
+    if not any(pa.types.is_floating(field.type) for field in kept.state_schema):
+        return np.zeros(rows.num_rows, dtype=np.int64)
+    return numbered(rows, kept.group_names)
+
+
+def _contribution(field: pa.Field, rows: pa.Table, weights: pa.Array, groups: Groups) -> pa.Array:
     prefix, argument = _split(field.name)
     column = rows[argument].combine_chunks()
     if prefix == names.NON_NULL:
@@ -88,12 +104,12 @@ def _contribution(kept: Accumulators, field: pa.Field, rows: pa.Table, weights: 
         return _counted(pc.fill_null(column, False), weights)
     if prefix in (names.SQUARES, names.SQUARES_REST):
         if pa.types.is_floating(column.type):
-            return _weighted_squares(column, weights, rest=prefix == names.SQUARES_REST)
+            return _weighted_squares(column, weights, groups, rest=prefix == names.SQUARES_REST)
         return _weighted_exact(_squares(column), weights)
     if prefix.startswith(names.SPECIALS):
         return _counted(_is_special(column, prefix[len(names.SPECIALS) :]), weights)
     if pa.types.is_floating(column.type):
-        return _weighted_doubles(column, weights, rest=prefix == names.SUM_REST)
+        return _weighted_doubles(column, weights, groups, rest=prefix == names.SUM_REST)
     return _weighted_exact(column, weights)
 
 
@@ -128,31 +144,44 @@ def _weighted_exact(column: pa.Array, weights: pa.Array) -> pa.Array:
     return pc.multiply(wide, weights.cast(pa.decimal256(19, 0)))
 
 
-def _weighted_doubles(column: pa.Array, weights: pa.Array, *, rest: bool) -> pa.Array:
+def _weighted_doubles(column: pa.Array, weights: pa.Array, groups: Groups, *, rest: bool) -> pa.Array:
     """weight · value, without its last digits or nothing but them: of so few first digits that their sum is exact.
 
-    They are the multiples of a power of two of which the change's values add up to no more than 2⁵³.
+    They are the multiples of a power of two, each group's own, of which the change's values add up to no more than 2⁵³. The
+    digits are cut off, not rounded: the greatest double would become infinite.
     """
     finite = pc.and_(column.is_valid(), pc.fill_null(pc.is_finite(column), False))
     values = pc.if_else(finite, column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
     factors = weights.to_numpy(zero_copy_only=False)
     if not len(values):
         return pa.array(values)
-    sizes = (int(np.abs(factors).max()), len(values))
-    unit = math.frexp(float(np.abs(values).max()))[1] + sum((size - 1).bit_length() for size in sizes) - 53
-    first = np.ldexp(np.rint(np.ldexp(values, -unit)), unit)
+    unit = _units(values, factors, groups)[groups]
+    first = np.ldexp(np.trunc(np.ldexp(values, -unit)), unit)
     with np.errstate(over="ignore"):
         return pa.array((values - first if rest else first) * factors)
 
 
-def _weighted_squares(column: pa.Array, weights: pa.Array, *, rest: bool) -> pa.Array:
+def _units(values: Doubles, factors: Groups, groups: Groups) -> npt.NDArray[np.int32]:
+    """The exponent of each group's power of two: from its greatest value, its greatest weight, and how many rows it has.
+
+    Each group's own: with one for all, 1e30 in one group would leave the others nothing but last digits.
+    """
+    count = int(groups.max()) + 1
+    greatest, heaviest = np.zeros(count), np.ones(count, dtype=np.int64)
+    np.maximum.at(greatest, groups, np.abs(values))
+    np.maximum.at(heaviest, groups, np.abs(factors))
+    bits = [np.frexp(sizes - 1)[1] for sizes in (heaviest, np.maximum(np.bincount(groups, minlength=count), 1))]
+    return np.asarray(np.frexp(greatest)[1] + bits[0] + bits[1] - 53, dtype=np.int32)
+
+
+def _weighted_squares(column: pa.Array, weights: pa.Array, groups: Groups, *, rest: bool) -> pa.Array:
     """weight · value², split like a value; the rest has what the multiplication itself rounds off, too (Dekker)."""
     finite = pc.and_(column.is_valid(), pc.fill_null(pc.is_finite(column), False))
     values = pc.if_else(finite, column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
     if len(values) and np.abs(values).max() > _LARGEST_ROOT:
         raise QueryFailed("the square of a value does not fit into a double", hint="scale the values down")
     squares = values * values
-    first = _weighted_doubles(pa.array(squares), weights, rest=rest)
+    first = _weighted_doubles(pa.array(squares), weights, groups, rest=rest)
     if not rest:
         return first
     shifted = 134_217_729.0 * values

@@ -25,7 +25,7 @@ def fold_values(kept: Accumulators, values: tuple[str, ...], rows: pa.Table) -> 
     """The parts' rows as the change of a value index: groups, value, and what to add to its count."""
     rows = with_groups(kept, rows)
     rows = rows.filter(rows[values[0]].is_valid())
-    rows = one_zero(rows, values)
+    rows = one_zero(rows, values[:1])  # what is ordered; what is carried is shown as it is
     table = rows.select(kept.group_names)
     for name, value in value_columns(values).items():
         table = table.append_column(name, rows[value])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -72,6 +73,22 @@ def _with_one_zero(column: pa.Array) -> pa.Array:
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
         return pa.ListArray.from_arrays(offsets, values, type=kind, mask=column.is_null())
     return column
+
+
+def numbered(table: pa.Table, columns: Sequence[str]) -> npt.NDArray[np.int64]:
+    """The number of each row's distinct values in `columns`, counted from 0 in no order that matters.
+
+    >>> numbered(pa.table({"x": ["a", None, "a"], "y": [1, 1, 1]}), ["x", "y"]).tolist()
+    [0, 1, 0]
+    """
+    codes = [
+        _chunk(column).dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+        for column in stored_keys(table, columns).columns
+    ]
+    found = codes[0].astype(np.int64)
+    for more in codes[1:]:
+        found = np.unique(found * (table.num_rows + 1) + more, return_inverse=True)[1]
+    return found
 
 
 def sum_by(

@@ -38,11 +38,16 @@ def part_sql(part: Part, table: Table, sign: int = 1) -> str:
     outputs = ", ".join(f"{output.sql} AS {names.quoted(output.name)}" for output in part.outputs)
     weight = f"{_weight(part)} * {sign}L AS {names.WEIGHT}"
     items = f"{outputs}, {weight}" if outputs else weight
-    conditions = [*(edge.sql for edge in part.edges), *part.conditions] if isinstance(part, Select) else part.conditions
-    return f"SELECT {items} FROM {_from(part, table)}{_where(conditions)}"
+    return f"SELECT {items} FROM {from_sql(part, table)}{where_sql(conditions_of(part))}"
 
 
-def _where(conditions: Sequence[str]) -> str:
+def conditions_of(part: Part) -> Sequence[str]:
+    """What WHERE must say: of an inner join the equalities too, which an outer join has in ON."""
+    return [*(edge.sql for edge in part.edges), *part.conditions] if isinstance(part, Select) else part.conditions
+
+
+def where_sql(conditions: Sequence[str]) -> str:
+    """WHERE with all of these, or nothing."""
     return f" WHERE {' AND '.join(f'({condition})' for condition in conditions)}" if conditions else ""
 
 
@@ -55,12 +60,13 @@ def joined_sql(part: Select, inputs: Mapping[str, Shape], table: str) -> str:
     structs = []
     for source in part.sources:
         fields = ", ".join(
-            f"{names.quoted(f'{source.alias}.{c}')} AS {names.quoted(c)}" for c in inputs[source.table].columns
+            f"{names.quoted(names.qualified(source.alias, c))} AS {names.quoted(c)}"
+            for c in inputs[source.table].columns
         )
         structs.append(f"struct({fields}) AS {names.quoted(source.alias)}")
     outputs = [f"{output.sql} AS {names.quoted(output.name)}" for output in part.outputs]
     inner = f"SELECT {', '.join(structs)}, {names.WEIGHT} FROM {table}"
-    return f"SELECT {', '.join([*outputs, names.WEIGHT])} FROM ({inner}) AS _vk_joined{_where(part.conditions)}"
+    return f"SELECT {', '.join([*outputs, names.WEIGHT])} FROM ({inner}) AS _vk_joined{where_sql(part.conditions)}"
 
 
 def _weight(part: Part) -> str:
@@ -71,7 +77,8 @@ def _weight(part: Part) -> str:
             return " * ".join(f"coalesce({names.quoted(source.alias)}.{names.WEIGHT}, 1L)" for source in (left, right))
 
 
-def _from(part: Part, table: Table) -> str:
+def from_sql(part: Part, table: Table) -> str:
+    """What follows FROM: the sources under the names that the part's SQL has for them."""
     match part:
         case Select(sources):
             return " CROSS JOIN ".join(f"{table(source)} AS {names.quoted(source.alias)}" for source in sources)
@@ -95,5 +102,6 @@ def is_plain(part: Part) -> bool:
 
 def pick_columns(part: Part, joined: pa.Table) -> pa.Table:
     """A plain part of joined rows."""
-    columns = [joined[f"{o.column.alias}.{o.column.name}"] for o in part.outputs if o.column is not None]
+    picked = [output.column for output in part.outputs if output.column is not None]
+    columns = [joined[names.qualified(column.alias, column.name)] for column in picked]
     return pa.table([*columns, joined[names.WEIGHT]], names=[*(o.name for o in part.outputs), names.WEIGHT])
