@@ -17,7 +17,7 @@ from viewkeeper.store.embedded import EmbeddedStore
 from viewkeeper.store.embedded.connection import Connection, Pool
 from viewkeeper.testing.contract.support import exact, log_of, region_rows, replayed
 
-TIMEOUT = 60.0
+TIMEOUT = 240.0
 """Seconds after which a process that should have ended is taken for one that hangs."""
 
 

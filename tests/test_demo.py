@@ -110,7 +110,7 @@ def test_wrong_arguments_are_refused_at_once(wrong: tuple[str, ...], tmp_path: P
         env=surroundings(tmp_path),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=TIMEOUT,
         check=False,
     )
     assert done.returncode == 2

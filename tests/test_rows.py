@@ -6,7 +6,7 @@ import enum
 import math
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -545,16 +545,21 @@ def test_keys_of_any_range_are_told_apart() -> None:
         rows_table(spec, pa.concat_tables([table, table.slice(4, 1)]))
 
 
-def test_a_million_rows_are_checked_quickly() -> None:
+def test_a_million_rows_are_checked_for_less_than_python_rows_of_them_cost() -> None:
+    """Processor time, least of three: a sixth of it, and a busy machine slows both down alike."""
     spec = spec_of("id BIGINT, v DOUBLE", "id")
     keys = np.random.default_rng(1).permutation(1_000_000)
     table = pa.table({"id": keys, "v": np.zeros(len(keys))})
+    assert least_seconds(lambda: rows_table(spec, table)) < least_seconds(table.to_pylist)
+
+
+def least_seconds(act: Callable[[], object]) -> float:
     seconds = []
     for _ in range(3):
-        start = time.perf_counter()
-        rows_table(spec, table)
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 0.5
+        start = time.process_time()
+        act()
+        seconds.append(time.process_time() - start)
+    return min(seconds)
 
 
 # pandas

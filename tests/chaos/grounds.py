@@ -142,6 +142,7 @@ class Site:
         for writer in self.writers.values():
             writer.finish()
         for driver in self.drivers:
+            driver.await_start()
             driver.send(signal.SIGTERM)
         for driver in self.drivers:
             if driver.wait() != 0:

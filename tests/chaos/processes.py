@@ -124,6 +124,10 @@ class Driver(Process):
         ]
         return self.is_alive and said[-1:] == ["leading"]
 
+    def await_start(self) -> None:
+        """Until it minds signals: before, one that asks it to end would kill it."""
+        awaited(lambda: self.count("started") > 0 or not self.is_alive, "a driver has started")
+
     def await_more(self, *events: str) -> None:
         """One more of these events, or its end."""
         before = self.count(*events)

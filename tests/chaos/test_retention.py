@@ -1,6 +1,6 @@
 """An hour of epochs, with the logs trimmed as they grow: they hold what the retention asks for, and the disk use is flat.
 
-An epoch stands for twenty seconds of that hour. Time is the epochs' own: `trim` is told the moment at which an older one ended.
+An epoch stands for thirty seconds of that hour. Time is the epochs' own: `trim` is told the moment at which an older one ended.
 
 Disk use is measured in a closed database: an open one has up to four megabytes of SQLite's write-ahead log beside each file,
 whatever the file holds, which go when the last process lets go of it.
@@ -19,11 +19,11 @@ from viewkeeper.engine import maintainer
 from viewkeeper.engine.spark import Spark
 from viewkeeper.store.embedded import transactions
 
-EPOCHS = 180
+EPOCHS = 120
 SETTLED = 80
 """Epochs after which every file has been as large as it ever is: pages that are free are used again, not given back."""
 
-KEPT = 15
+KEPT = 10
 """Epochs that the logs are to reach back: five minutes of the hour."""
 
 ROWS = 60

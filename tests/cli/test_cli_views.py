@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import resource
 import shutil
@@ -93,7 +94,9 @@ def test_status_at_a_glance(shop: Shell) -> None:
     shown = shop.ok("status").out
     assert re.search(r"^refreshed on demand: epoch \d+, \d+ (s|min) ago$", shown, re.MULTILINE)
     assert re.search(r"^refreshed every 1 second: epoch \d+, ", shown, re.MULTILINE)
-    assert re.search(r"^revenue +2 +1 +\d+\.\d s +\d+ changes in \d\.\d\d s +incremental +behind$", shown, re.MULTILINE)
+    assert re.search(
+        r"^revenue +2 +1 +\d+\.\d s +\d+ changes in \d+\.\d\d s +incremental +behind$", shown, re.MULTILINE
+    )
 
 
 @pytest.mark.slow
@@ -240,24 +243,32 @@ def test_a_command_does_not_wait_for_what_it_does_not_need(shop: Shell, argument
 
 
 def test_a_quick_command_costs_little_more_than_its_libraries(shop: Shell) -> None:
-    """Processor time, least of some, beside that of the imports nobody can avoid: a busy machine slows both down alike."""
+    """Processor time beside that of the imports nobody can avoid, in turns, the least of three or, on a busy machine, of more."""
     libraries = "import pyarrow.compute, typer, rich.table, adbc_driver_manager, adbc_driver_sqlite"
-    least = _least_seconds(shop, [sys.executable, "-c", libraries])
-    for arguments in (["get", "sales", "1"], ["find", "cities", "Rome"], ["status"]):
-        assert _least_seconds(shop, [*COMMAND, *arguments]) < 2.5 * least, arguments
+    commands = {
+        "libraries": [sys.executable, "-c", libraries],
+        **{
+            " ".join(quick): [*COMMAND, *quick]
+            for quick in (["get", "sales", "1"], ["find", "cities", "Rome"], ["status"])
+        },
+    }
+    least = dict.fromkeys(commands, math.inf)
+    for turn in range(15):
+        least = {name: min(least[name], _seconds(shop, command)) for name, command in commands.items()}
+        if turn >= 2 and max(least.values()) < 2.5 * least["libraries"]:
+            return
+    pytest.fail(f"processor seconds: {least}")
 
 
-def _least_seconds(shell: Shell, command: list[str]) -> float:
+def _seconds(shell: Shell, command: list[str]) -> float:
+    """Of the processor. What Python compiles is kept for the next time."""
     environment = {
         **shell.environment(),
         "OPENBLAS_NUM_THREADS": "1",
         "PYTHONPYCACHEPREFIX": str(shell.folder / "cache"),
     }
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    seconds = []
-    for _ in range(5):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, env=environment, cwd=shell.folder, capture_output=True, timeout=TIMEOUT, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return min(seconds)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, env=environment, cwd=shell.folder, capture_output=True, timeout=TIMEOUT, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -7,8 +7,8 @@ by a mark in their environment, which a process passes on to those that it start
 from __future__ import annotations
 
 import os
+import re
 import signal
-import socket
 import subprocess
 import time
 import uuid
@@ -20,7 +20,7 @@ from types import TracebackType
 import pyspark
 
 MARK = "VIEWKEEPER_CLUSTER"
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds after which what should have happened is taken for something that never will."""
 
 QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -85,9 +85,9 @@ class Standalone:
         return f"spark://127.0.0.1:{self._port}"
 
     def __enter__(self) -> Standalone:
-        self._port = _free_port()
-        self._start("org.apache.spark.deploy.master.Master", "--port", str(self._port))
+        self._start("org.apache.spark.deploy.master.Master", "--port", "0")
         awaited(lambda: "I have been elected leader" in self._log(0), "the master leads")
+        self._port = int(re.findall(r"Starting Spark master at spark://127\.0\.0\.1:(\d+)", self._log(0))[0])
         return self
 
     def __exit__(
@@ -159,10 +159,3 @@ def _parent(pid: int) -> int:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
         return 0
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port

@@ -20,7 +20,7 @@ from typing import Any
 import viewkeeper as vk
 from viewkeeper.testing.consistency.base import Tables
 
-PATIENCE = 120.0
+PATIENCE = 240.0
 """Seconds to wait for others before something must be wrong."""
 
 PAUSE = 0.02

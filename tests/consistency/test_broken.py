@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 from broken import EVERYTHING, Join, Least, Maintainer, Protection, Row, Selection, Step, Sum, Update, View
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from viewkeeper.testing.consistency import Level, Verdict
@@ -35,9 +35,6 @@ def both(number: int) -> tuple[Step, Step]:
 def all_changed(*numbers: int) -> tuple[Step, ...]:
     return tuple(("change", number) for number in numbers)
 
-
-PATIENT = settings(deadline=None)
-"""A busy machine is no fault."""
 
 FIFTY: dict[str, list[Row]] = {"r": [("k1", "x1", 50)]}
 
@@ -107,7 +104,6 @@ def test_a_protection_averts_its_threat(name: str) -> None:
     assert THREATS[name].run(EVERYTHING).level >= Level.STRONG
 
 
-@PATIENT
 @given(st.data())
 def test_with_every_protection_any_schedule_is_strong(data: st.DataObject) -> None:
     threat = data.draw(st.sampled_from(list(THREATS.values())))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from viewkeeper.errors import InputError
@@ -14,9 +14,6 @@ from viewkeeper.testing.consistency import History, Level, logged_history
 from viewkeeper.testing.consistency.base import Tables
 from viewkeeper.testing.contract.support import PAIRS, created, delete, put, same_region
 from viewkeeper.testing.memory_store import MemoryStore
-
-PATIENT = settings(deadline=None)
-"""A busy machine is no fault."""
 
 LEFT, RIGHT = same_region(PAIRS, 0, 3), same_region(PAIRS, 1, 3)
 """Keys of the two regions."""
@@ -130,7 +127,6 @@ def test_cuts_that_lack_a_table_are_left_out(store: MemoryStore) -> None:
     assert looked(history_of(store, {"another": (1,)}), store, at(0, 0)) is Level.COMPLETE
 
 
-@PATIENT
 @given(st.lists(st.sets(st.sampled_from([*LEFT, *RIGHT]), min_size=1, max_size=3), min_size=1, max_size=12), st.data())
 def test_any_chain_of_cuts_is_gone_through(batches: list[set[int]], data: st.DataObject) -> None:
     """The cuts are those of another order than the one of writing: transactions without a common region change places."""

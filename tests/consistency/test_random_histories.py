@@ -18,9 +18,6 @@ from viewkeeper.testing.consistency.base import Tables
 
 KEYS = 3
 
-PATIENT = settings(deadline=None)
-"""A busy machine is no fault."""
-
 
 def total(tables: Tables) -> list[tuple[int]]:
     return [(sum(amount for _, amount in tables["t"]),)]
@@ -84,13 +81,11 @@ def strong_cases(draw: st.DrawFn) -> Case:
     return case
 
 
-@PATIENT
 @given(strong_cases())
 def test_what_goes_forward_is_strong(case: Case) -> None:
     assert case.judged().level >= Level.STRONG
 
 
-@PATIENT
 @given(strong_cases(), st.data())
 def test_states_tried_first_change_nothing(case: Case, data: st.DataObject) -> None:
     before = case.judged()
@@ -99,7 +94,6 @@ def test_states_tried_first_change_nothing(case: Case, data: st.DataObject) -> N
     assert case.history.verdict() == before
 
 
-@PATIENT
 @given(transactions)
 def test_whoever_sees_everything_is_complete(batches: list[list[Write]]) -> None:
     case = case_of(batches)
@@ -108,14 +102,12 @@ def test_whoever_sees_everything_is_complete(batches: list[list[Write]]) -> None
     assert case.judged().level is Level.COMPLETE
 
 
-@PATIENT
 @given(strong_cases())
 def test_a_wrong_end_is_none(case: Case) -> None:
     case.history.look({"total": [(1_000,)]}, reader="wrong", final=True)
     assert case.judged().level is Level.NONE
 
 
-@PATIENT
 @given(strong_cases())
 def test_a_wrong_state_is_convergence_at_most(case: Case) -> None:
     case.history.look({"total": [(1_000,)]}, reader="wrong")
@@ -126,7 +118,6 @@ def test_a_wrong_state_is_convergence_at_most(case: Case) -> None:
     assert verdict.counter_example.look.reader == "wrong"
 
 
-@PATIENT
 @given(strong_cases())
 def test_a_state_from_before_an_unmistakable_one_is_weak(case: Case) -> None:
     """A larger amount than ever, then back to the state before it, which never comes again."""
@@ -148,7 +139,7 @@ Look = tuple[int, int, int, int]
 """The reader, the state that is shown, how long after the reader's last look it began, how long it took."""
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     transactions.filter(lambda batches: len(batches) <= 4),
     st.lists(

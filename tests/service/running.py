@@ -14,7 +14,7 @@ import viewkeeper as vk
 from viewkeeper.engine.reports import EpochReport
 from viewkeeper.service.logs import LOGGER
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds after which what should have happened is taken for something that never will."""
 
 

@@ -11,6 +11,7 @@ from running import running
 from support import store_of
 
 import viewkeeper as vk
+from viewkeeper.engine.removal import Removal
 from viewkeeper.engine.spark import Spark
 from viewkeeper.service import retention
 from viewkeeper.service.retention import Retention
@@ -41,12 +42,12 @@ def test_what_is_old_goes(db: vk.Database) -> None:
     assert db.verify("followed").equal
 
 
-@pytest.mark.parametrize("keep", [None, 3600])
+@pytest.mark.parametrize("keep", [None, 3600, float("inf")])
 def test_what_is_to_be_kept_stays(db: vk.Database, keep: float | None) -> None:
     with running(db, keep_seconds=keep) as run:
         put(db, 1)
         run.next_epoch(EVERY)
-    Retention(store_of(db), keep).trim()
+    Retention(db._maintainer, keep).trim()
     assert sum(batch.num_rows for batch in store_of(db).log("t", 0, 0, 1)) == 1
 
 
@@ -59,6 +60,23 @@ def test_what_a_group_has_not_read_stays(db: vk.Database) -> None:
     assert sum(batch.num_rows for batch in store_of(db).log("t", 0, 0, 3)) == 3
     db.refresh("asked")
     assert db.verify("asked").equal
+
+
+def test_what_a_view_held_whose_drop_died_goes(db: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    db.create_view("asked", "SELECT id FROM t")
+    monkeypatch.setattr(Removal, "_let_go", _interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        db.drop("asked")
+    monkeypatch.undo()
+    put(db, 1)
+    db.refresh()
+    Retention(db._maintainer, 0).trim()
+    with pytest.raises(vk.SnapshotTooOld, match="t"):
+        list(store_of(db).log("t", 0, 0, 1))
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("keep", [-1, float("nan"), True, "1"])

@@ -11,7 +11,7 @@ import pytest
 from viewkeeper.errors import InputError
 from viewkeeper.service.stopping import SIGNALS, stopping
 
-LONG = 30.0
+LONG = 120.0
 """Seconds that no wait here is to last."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -14,10 +15,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from small import BY_K, equal, row, rows
-from support import ended, file_with_rows, start, store_of
+from support import TIMEOUT, ended, file_with_rows, start, store_of
 
 import viewkeeper as vk
-from viewkeeper.engine import leadership
+from viewkeeper.engine import leadership, maintainer
 from viewkeeper.engine.leadership import Leadership
 from viewkeeper.errors import (
     Busy,
@@ -29,7 +30,7 @@ from viewkeeper.errors import (
     SnapshotTooOld,
     StatementError,
 )
-from viewkeeper.store.contract import Kind
+from viewkeeper.store.contract import Kind, Lease
 
 
 def hidden(db: vk.Database) -> set[str]:
@@ -208,6 +209,18 @@ def test_indexes_of_similar_columns_are_different(db: vk.Database) -> None:
 # Refreshing
 
 
+def test_history_does_not_grow_by_epochs_that_are_undone(tables: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintainer, "KEPT_HISTORY", 2)
+    tables.create_view("by_k", BY_K)
+    store = store_of(tables)
+    for key in range(10, 16):
+        store.undo("on demand", store.begin("on demand", {}, 1_000).epoch, 1_000)
+        tables.table("t").put(row(key, "a", key))
+        tables.refresh()
+    assert len(tables.history()) == 2
+    assert tables.history()[-1].epoch == store.group("on demand").committed.epoch
+
+
 def test_reports_history_and_status(tables: vk.Database) -> None:
     tables.create_view("by_k", BY_K)
     tables.create_view("above", "SELECT COUNT(*) AS c FROM by_k WHERE n > 1")
@@ -324,7 +337,7 @@ def test_a_cut_never_goes_back(tables: vk.Database, spark: SparkSession) -> None
     with vk.open(store_of(tables)._files.folder, spark=spark, durability="off") as other, ThreadPoolExecutor(1) as pool:
         with other._maintainer.leadership.of("on demand") as lease:
             waiting = pool.submit(tables.refresh)
-            while waiting.running() and not _wants_to_lead(tables):
+            while not (waiting.done() or _wants_to_lead(tables)):
                 time.sleep(0.01)
             tables.table("t").put(row(5, "c", 1))
             report = other._maintainer._epoch("on demand", lease, time.perf_counter())
@@ -343,11 +356,26 @@ def _wants_to_lead(db: vk.Database) -> bool:
 def test_a_leader_at_work_keeps_its_lease(tables: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long its epoch takes; and what it held is free at once when it ends."""
     monkeypatch.setattr(leadership, "SECONDS", 0.4)
-    store = store_of(tables)
+    store, now = store_of(tables), [time.time()]
     store.create_group("g")
-    one, two = Leadership(store), Leadership(store, timeout=1.2)
-    with one.of("g"), pytest.raises(Busy, match='group "g" is being maintained by another process'), two.of("g"):
-        pass
+    leases: queue.SimpleQueue[Lease] = queue.SimpleQueue()
+    renew = store.renew
+
+    def renewing(lease: Lease, seconds: float) -> Lease:
+        renewed = renew(lease, seconds)
+        leases.put(renewed)
+        return renewed
+
+    monkeypatch.setattr(store, "renew", renewing)
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    one, two = Leadership(store), Leadership(store, timeout=0.0)
+    with one.of("g"):
+        for _ in range(3):
+            now[0] += 0.3
+            while leases.get(timeout=TIMEOUT).expires < now[0] + 0.4:
+                pass  # this renewal looked at the clock before
+        with pytest.raises(Busy, match='group "g" is being maintained by another process'), two.of("g"):
+            pass
     with two.of("g") as lease:
         assert lease.holder == two.holder
 
@@ -428,6 +456,21 @@ def test_changes_since_an_epoch(tables: vk.Database) -> None:
     assert tables.view("by_k").changes(since=since + 2).num_rows == 0
 
 
+def test_changes_lead_nowhere_from_before_the_view_was_made(tables: vk.Database) -> None:
+    """A copy from then is of another view of that name: "a" left it with its table's rows, in no epoch of this one."""
+    tables.create_view("by_k", BY_K)
+    before = tables.view("by_k").status().epoch
+    tables.table("t").delete([1, 2])
+    tables.drop("by_k")
+    tables.create_view("by_k", BY_K)
+    made = tables.view("by_k").status().epoch
+    for view in (tables.view("by_k"), tables.snapshot().view("by_k")):
+        with pytest.raises(SnapshotTooOld, match=f"no changes since epoch {before}: it was made in epoch {made}"):
+            view.changes(since=before)
+        assert [tuple(change.values()) for change in view.changes(since=0).to_pylist()] == [(made, 1, "b", 5, 1)]
+        assert view.changes(since=made).num_rows == 0
+
+
 def test_get_find_and_scan(tables: vk.Database) -> None:
     tables.create_view("by_k", BY_K)
     tables.create_view("arranged", "SELECT id, k, v FROM t", cluster_by="k")
@@ -439,10 +482,18 @@ def test_get_find_and_scan(tables: vk.Database) -> None:
     bag = tables.view("bag")
     assert rows(bag) == [("a", True), ("a", True), ("b", False)]
     assert bag.scan(limit=1).num_rows == 1
+    assert bag.scan(limit=10**30).num_rows == bag.scan().num_rows
     assert bag.schema == pa.schema({"k": pa.string(), "big": pa.bool_()})
     assert bag.scan(columns=["k"]).to_pydict() == {"k": ["a", "a", "b"]}
     with pytest.raises(NotFound, match='has no column "nope"'):
         bag.scan(columns=["nope"])
+
+
+def test_the_rows_under_null_are_found_like_any_others(tables: vk.Database) -> None:
+    tables.table("t").put(row(4, None, 1))
+    view = tables.create_view("by_k", BY_K)
+    assert view.find(None).to_pylist() == view.find((None,)).to_pylist() == [view.get(None)]
+    assert view.get(None) == {"k": None, "s": 1, "n": 1}
 
 
 def test_dataframes_and_sql(tables: vk.Database) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from epoch_scenes import LATE, VIEWS, Recorded, State, change, change_again, fill, seen
 from pyspark.sql import SparkSession
-from support import check_files, start, store_of
+from support import TIMEOUT, check_files, start, store_of
 
 import viewkeeper as vk
 from viewkeeper.store.embedded.faults import VARIABLE
@@ -81,7 +81,7 @@ def _tables(db: vk.Database) -> set[str]:
 def killed(folder: Path, operation: str, fault: str, types: dict[str, str]) -> None:
     """Let a process do something until it dies at a fault point."""
     child = start(Path(__file__).with_name("epoch_child.py"), folder, operation, **{VARIABLE: fault})
-    hangs = threading.Timer(120, child.kill)
+    hangs = threading.Timer(TIMEOUT, child.kill)
     hangs.start()
     _, complaint = child.communicate(json.dumps(types) if types else "")
     assert child.returncode == -signal.SIGKILL, complaint

@@ -94,6 +94,35 @@ def test_views_of_one_group_stay_at_one_cut_when_one_of_them_looks_down(filled: 
     assert filled.view("counts").scan().to_pylist() == [{"n": 4}]
 
 
+def test_a_snapshot_shows_a_table_where_the_views_are_that_read_it(filled: vk.Database) -> None:
+    """A view on a view has the tables below in its cut too, and reads none of them."""
+    filled.create_view("sums", SUMS, refresh=OFTEN)
+    filled.create_view("joined", JOINED, refresh=SELDOM)
+    filled.table("t").put({"k": 6, "x": "a", "y": 100})
+    filled.table("u").put({"x": "b", "z": 2})
+    _refresh(filled, OFTEN)
+    filled.table("t").put({"k": 7, "x": "a", "y": 1000})
+    with filled.snapshot() as at:
+        assert sum(at.view("sums").scan()["s"].to_pylist()) == sum(at.table("t").scan()["y"].to_pylist()) == 115
+        assert at.view("joined").scan().num_rows == at.table("u").scan().num_rows == 1
+    beside = filled.sql("SELECT (SELECT SUM(s) FROM sums) AS s, (SELECT SUM(y) FROM t) AS y").collect()
+    assert tuple(beside[0]) == (115, 115)
+
+
+def test_a_trim_leaves_groups_alone_that_hold_nothing_for_the_dead(filled: vk.Database) -> None:
+    """A group's cut has all tables of the group below, also those that none of its own views is over."""
+    filled.create_view("sums", SUMS, refresh=SELDOM)
+    filled.create_view("counts", "SELECT COUNT(*) AS n FROM w", refresh=SELDOM)
+    filled.create_view("joined", JOINED, refresh=OFTEN)
+    filled.create_view("top", "SELECT SUM(s) AS total FROM joined", refresh=NEVER)
+    filled.table("w").put({"k": 1, "v": 1})
+    filled.refresh()
+    before = filled._store.groups()
+    filled.trim(0)
+    assert filled._store.groups() == before
+    assert [report.epoch for report in filled.refresh().epochs] == [None, None, None]
+
+
 def test_two_groups_below_are_refused_with_the_way_out(filled: vk.Database) -> None:
     filled.create_view("sums", SUMS, refresh=OFTEN)
     filled.create_view("most", "SELECT MAX(z) AS m FROM u", refresh=SELDOM)

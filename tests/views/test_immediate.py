@@ -7,14 +7,18 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import viewkeeper as vk
 from viewkeeper.errors import Conflict, NotFound, NotMaintainable, QueryFailed
 from viewkeeper.rows import rows_table
+from viewkeeper.service.immediate import Writer
 from viewkeeper.store.contract import Action, Mutation, Outcome, Request
+from viewkeeper.testing.memory_store import MemoryStore
 
 VIEWS = {
     "sums": "SELECT x, SUM(y) AS s FROM t GROUP BY x",
@@ -140,6 +144,84 @@ def test_transactions_that_wait_share_the_next_epoch(live: vk.Database, monkeypa
     assert sizes == [1, 7]
     assert live.view("sums").status().epoch == before + 2
     assert live.view("sums").get("m") == {"x": "m", "s": 8}
+
+
+class Turns:
+    """A writer whose epochs do nothing but keep account. The first is held until it is released."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[int]] = []
+        self.begun, self.released = threading.Event(), threading.Event()
+        self.writer = Writer(MemoryStore(), self.together, frozenset({"t"}))
+
+    def together(self, requests: Sequence[Request]) -> Sequence[Outcome]:
+        self.seen.append([request.mutations[0].rows["k"][0].as_py() for request in requests])
+        self.begun.set()
+        assert self.released.wait(60)
+        return [True] * len(requests)
+
+    def write(self, number: int) -> bool | BaseException:
+        try:
+            return self.writer.write([Mutation("t", Action.PUT, pa.table({"k": [number]}))])
+        except BaseException as error:
+            return error
+
+    def wait_for_waiting(self, count: int) -> None:
+        deadline = time.monotonic() + 60
+        while len(self.writer._waiting) < count and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+
+def _interrupted(*_: object) -> bool:
+    raise KeyboardInterrupt
+
+
+def test_a_write_that_was_interrupted_while_it_waited_is_not_carried_out_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(turns.write, 1)
+        assert turns.begun.wait(60)
+        monkeypatch.setattr(turns.writer._turns, "wait_for", _interrupted)
+        assert isinstance(turns.write(2), KeyboardInterrupt)
+        monkeypatch.undo()
+        turns.released.set()
+        assert first.result(60) is True
+    assert turns.write(3) is True
+    assert turns.seen == [[1], [3]]
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_when_a_turn_cannot_be_handed_over_the_others_take_theirs(
+    monkeypatch: pytest.MonkeyPatch, queued: bool
+) -> None:
+    """An executor that can start no thread keeps the work in its queue all the same. Nothing is done twice."""
+    turns = Turns()
+    with ThreadPoolExecutor(3) as pool:
+        writes = [pool.submit(turns.write, 1)]
+        assert turns.begun.wait(60)
+        writes += [pool.submit(turns.write, number) for number in (2, 3)]
+        turns.wait_for_waiting(2)
+        executor = turns.writer._thread
+        submit, take_back, taken_back = executor.submit, turns.writer._take_back, threading.Event()
+
+        def taking_back(*given: Any) -> None:
+            take_back(*given)
+            taken_back.set()
+
+        def failing(*given: Any) -> Any:
+            monkeypatch.undo()
+            if queued:
+                monkeypatch.setattr(turns.writer, "_take_back", taking_back)
+                submit(taken_back.wait, 60)  # what follows begins when it has been taken back, not before
+                submit(*given)
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(executor, "submit", failing)
+        turns.released.set()
+        answers = [write.result(60) for write in writes]
+    (failed,) = [number for number, answer in enumerate(answers, start=1) if isinstance(answer, RuntimeError)]
+    assert turns.seen == [[1], [5 - failed]]
+    assert turns.write(4) is True
 
 
 def test_other_groups_stand_on_immediate_views_and_not_the_other_way_round(live: vk.Database) -> None:

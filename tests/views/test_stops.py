@@ -164,6 +164,32 @@ def test_an_index_that_was_made_meanwhile_knows_nothing_of_the_time_before(table
     assert equal(tables)
 
 
+def test_an_index_that_was_dropped_and_made_again_meanwhile_does_not_either(db: vk.Database) -> None:
+    """Found: it has the name of the one that the view had when it stopped, and was taken for it."""
+    db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, x INT, a INT, b INT, c INT)")
+    db.execute("CREATE TABLE u (x INT PRIMARY KEY, y INT)")
+    db.table("t").put([{"id": n, "x": n % 3, "a": n, "b": n, "c": n} for n in range(6)])
+    db.table("u").put([{"x": x, "y": 1} for x in range(3)])
+
+    def shown(view: str, column: str) -> set[str]:
+        """Make a view that needs one column more; the indexes that are there then."""
+        db.create_view(view, f"SELECT u.x, t.id, t.{column} FROM u JOIN t ON u.x = t.x")
+        return {spec.name for spec in store_of(db).tables() if spec.kind is Kind.INDEX}
+
+    db.create_view("sums", "SELECT u.x, SUM(t.a DIV u.y) AS s FROM u JOIN t ON u.x = t.x GROUP BY u.x")
+    had = shown("first", "b")
+    db.table("u").put({"x": 0, "y": 0})
+    assert set(db.refresh().failed) == {"sums"}
+    db.drop("first")
+    assert shown("second", "c") != had
+    db.drop("second")
+    assert shown("third", "b") == had
+    db.table("u").put([{"x": 0, "y": 2}, {"x": 1, "y": 3}])
+    report = db.refresh()
+    assert (report.failed, report.views["sums"].strategy) == ({}, FROM_SCRATCH)
+    assert equal(db)
+
+
 @pytest.mark.parametrize("tasks", [False, True])
 def test_a_stopped_join_meets_what_changed_on_both_sides(tables: vk.Database, tasks: bool) -> None:
     """Its index is seen as it was when the view stopped, three epochs ago."""

@@ -120,7 +120,7 @@ def _histories(database: Database, views: Iterable[str]) -> Iterator[EpochReport
 def changes(view: ViewName, db: Db, since: Since, format: Shown = Format.TABLE) -> None:
     """Print what left and came after an epoch. Starts no Spark.
 
-    The weight says how often: negative for what left.
+    The weight says how often: negative for what left. Since 0 is everything from the beginning.
     """
     from viewkeeper.cli.show import show
 

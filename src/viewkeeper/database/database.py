@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from viewkeeper.database.progress import shown_progress
 from viewkeeper.database.snapshot import Snapshot
-from viewkeeper.database.table import Table
+from viewkeeper.database.table import Table, base_table
 from viewkeeper.database.transaction import Transaction
 from viewkeeper.database.view import View, ViewStatus
 from viewkeeper.engine.catalog import HISTORY, ViewCatalog
@@ -25,7 +24,7 @@ from viewkeeper.maintain.definitions import Definition
 from viewkeeper.maintain.explain import explain
 from viewkeeper.names import COUNT, check_name
 from viewkeeper.service.immediate import Writer
-from viewkeeper.store.contract import Kind, Positions, Store, TableSpec
+from viewkeeper.store.contract import Kind, Store, TableSpec
 from viewkeeper.store.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
@@ -50,8 +49,9 @@ def open(
 ) -> Database:
     """Open the database in a folder, or make it. Any number of processes may have it open.
 
-    `durability` is what a power cut may take: with "full" nothing that was acknowledged, with "normal" the last moments,
-    with "off" anything. A crash of a process takes nothing. `timeout` is how many seconds a call waits for another
+    `durability` is what a power cut may take: with "full" nothing that was acknowledged; with "normal" the last writes of each
+    file, of one more than of another, so that transactions may be split and views may not fit their tables; with "off"
+    anything. A crash of a process takes nothing. `timeout` is how many seconds a call waits for another
     writer of the same rows before it gives up with `Busy`. `spark` is a session to use; else one is started in this
     process when a view first needs it. With `create=False` a folder that holds no database is an error.
     """
@@ -173,12 +173,7 @@ class Database:
 
     def table(self, name: str) -> Table:
         """The table of that name."""
-        spec = self._store.table(name)
-        if spec.kind is not Kind.BASE:
-            raise InputError(
-                f'"{spec.name}" is a view: it follows its tables', hint=f'read it with db.view("{spec.name}")'
-            )
-        return Table(self._store, spec, self._writer)
+        return Table(self._store, base_table(self._store, name), self._writer)
 
     def tables(self) -> list[Table]:
         """Every table, by name."""
@@ -205,11 +200,17 @@ class Database:
         """
         from viewkeeper.engine.creation import Creation
         from viewkeeper.sql.refresh import Immediate, parse_policy, parse_refresh
+        from viewkeeper.sql.words import only_statement
 
         schedule = parse_refresh(refresh)
         cluster = (cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by)
         definition = Definition(
-            check_name(name, "view"), query, str(schedule), parse_policy(policy).value, cluster, regions
+            check_name(name, "view"),
+            only_statement(query),
+            str(schedule),
+            parse_policy(policy).value,
+            cluster,
+            regions,
         )
         Creation(self._maintainer).create(definition)
         if isinstance(schedule, Immediate):
@@ -218,8 +219,12 @@ class Database:
 
     def view(self, name: str) -> View:
         """The view of that name."""
-        definition = self._catalog.definition(name)
-        return View(self._store, self._catalog.shape(definition), self._spark, lambda: self._view_status(definition))
+        return View(
+            self._store,
+            lambda: self._catalog.shape_of(name),
+            self._spark,
+            lambda: self._view_status(self._catalog.definition(name)),
+        )
 
     def views(self) -> list[View]:
         """Every view, in the order of creation."""
@@ -336,16 +341,10 @@ class Database:
 
         Tables alone are as they are now. Beside views they are where a snapshot has them, so that both agree.
         """
-        from viewkeeper.engine.oracle import shown_rows
         from viewkeeper.sql.queries import tables_of
 
-        shapes = self._catalog.shapes()
-        used = tables_of(query, {name: shape.columns for name, shape in shapes.items()})
-        if any(shapes[name].spec.kind is Kind.VIEW for name in used):
-            at: Mapping[str, Positions] = Snapshot(self._store, self._catalog, used).positions(used)
-        else:
-            at = self._store.cut(list(used))
-        return self._spark.frame(query, {name: shown_rows(self._store, shapes[name], at[name]) for name in used})
+        used = tables_of(query, {name: shape.columns for name, shape in self._catalog.shapes().items()})
+        return self._spark.frame(query, Snapshot(self._store, self._catalog, used).rows(used))
 
     # Many at once
 
@@ -359,9 +358,9 @@ class Database:
 
     def trim(self, keep_seconds: float) -> int:
         """Let go of log entries older than this that nobody needs any more; how many changes went."""
-        if keep_seconds < 0:
-            raise InputError(f"logs cannot be kept for {keep_seconds} seconds", hint="give 0 or more")
-        return self._store.trim(time.time() - keep_seconds)
+        from viewkeeper.service.retention import trim
+
+        return trim(self._maintainer, keep_seconds)
 
     def close(self) -> None:
         """Let go of files. Nothing is lost without it."""

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from viewkeeper import rows
-from viewkeeper.errors import InputError, NotFound
+from viewkeeper.errors import InputError, NotFound, SnapshotTooOld
+from viewkeeper.maintain.plan import Shape
 from viewkeeper.service.immediate import Writer
-from viewkeeper.store.contract import Action, Expectation, Mutation, Positions, Row, Store, TableSpec
+from viewkeeper.store.contract import Action, Expectation, Kind, Mutation, Positions, Row, Store, TableSpec
+
+Answer = TypeVar("Answer")
 
 
 class TableAt:
     """A table to read: as it is now, or as it was at a snapshot."""
 
-    def __init__(self, store: Store, spec: TableSpec, at: Positions | None = None) -> None:
+    def __init__(self, store: Store, shape: Shape, at: Positions | None = None) -> None:
         self._store = store
-        self._spec = spec
+        self._shape = shape
         self._at = at
+
+    @property
+    def _spec(self) -> TableSpec:
+        return self._shape.spec
 
     @property
     def name(self) -> str:
@@ -37,7 +45,10 @@ class TableAt:
 
     def get(self, key: Any) -> Row | None:
         """The row of a key, or None. A key of several columns is a tuple in key order, or a dict."""
-        return self._store.get(self.name, rows.key_values(self._spec, key), self._at)
+        return self._read(lambda shape: self._get(shape, key))
+
+    def _get(self, shape: Shape, key: Any) -> Row | None:
+        return self._store.get(shape.spec.name, rows.key_values(shape.spec, key), self._at)
 
     def scan(
         self,
@@ -52,39 +63,69 @@ class TableAt:
 
         For a key of several columns each of the three may name only the first few.
         """
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-            raise InputError(f"limit is a number of rows, not {limit!r}", hint="give 0 or more, or leave it out")
+        most = checked_limit(limit)
+        return self._read(lambda shape: self._scan(shape, start, stop, prefix, most, columns))
+
+    def _scan(
+        self, shape: Shape, start: Any, stop: Any, prefix: Any, limit: int | None, columns: Sequence[str] | None
+    ) -> pa.Table:
+        spec = shape.spec
         return self._store.scan(
-            self.name,
-            start=None if start is None else rows.prefix_values(self._spec, start),
-            stop=None if stop is None else rows.prefix_values(self._spec, stop),
-            prefix=() if prefix is None else rows.prefix_values(self._spec, prefix),
+            spec.name,
+            start=None if start is None else rows.prefix_values(spec, start),
+            stop=None if stop is None else rows.prefix_values(spec, stop),
+            prefix=() if prefix is None else rows.prefix_values(spec, prefix),
             limit=limit,
-            columns=columns if columns is None else self._known(columns),
+            columns=columns if columns is None else known_columns(spec, columns),
             at=self._at,
         )
 
-    def _known(self, columns: Sequence[str]) -> list[str]:
-        for column in columns:
-            if column not in self._spec.schema.names:
-                raise NotFound(
-                    f'table "{self.name}" has no column "{column}"',
-                    hint=f"it has {', '.join(self._spec.schema.names)}",
-                    table=self.name,
-                    column=column,
-                )
-        return list(columns)
+    def _read(self, read: Callable[[Shape], Answer]) -> Answer:
+        """What a read gives that was of the very table whose shape it was given, and not of another of its name.
+
+        Which table there is, is asked after the read: one that is gone never comes back with its number (`Store.number`). A
+        read that fails is judged with the catalog in hand: it may have failed only because its shape is another table's.
+        """
+        while True:
+            shape = self._shape
+            try:
+                found = read(shape)
+            except Exception:
+                if self._store.table(shape.spec.name).number == shape.spec.number:
+                    raise
+            else:
+                if self._store.number(shape.spec.name) == shape.spec.number:
+                    return found
+            self._shape = self._anew()
+
+    def _anew(self) -> Shape:
+        """What to read instead, where the table was dropped and made again: a snapshot has nothing to show of the new one."""
+        raise SnapshotTooOld(
+            f'"{self.name}" cannot be read: it was dropped and made again after the snapshot was taken',
+            hint="take a new snapshot",
+            table=self.name,
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
+
+
+def checked_limit(limit: int | None) -> int | None:
+    """None for more rows than any table has: neither SQLite nor Arrow can count that far."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise InputError(f"limit is a number of rows, not {limit!r}", hint="give 0 or more, or leave it out")
+    return None if limit is None or limit > sys.maxsize else limit
 
 
 class Table(TableAt):
     """A table to read and to write. Each call is one transaction: all of its rows, or none."""
 
     def __init__(self, store: Store, spec: TableSpec, writer: Writer) -> None:
-        super().__init__(store, spec)
+        super().__init__(store, table_shape(spec))
         self._writer = writer
+
+    def _anew(self) -> Shape:
+        return table_shape(base_table(self._store, self.name))
 
     def put(self, given: Any) -> None:
         """Write whole rows, new or in place of those with the same key: a dict, a list of dicts, an Arrow or pandas table."""
@@ -110,6 +151,31 @@ class Table(TableAt):
     def _write(self, action: Action, table: pa.Table) -> None:
         if table.num_rows:
             self._writer.write([Mutation(self.name, action, table)])
+
+
+def base_table(store: Store, name: str) -> TableSpec:
+    """The table of that name, if it is one that can be written."""
+    spec = store.table(name)
+    if spec.kind is not Kind.BASE:
+        raise InputError(f'"{spec.name}" is a view: it follows its tables', hint=f'read it with db.view("{spec.name}")')
+    return spec
+
+
+def table_shape(spec: TableSpec) -> Shape:
+    """A table as its readers see it: with all of its columns."""
+    return Shape(spec, tuple(spec.schema.names))
+
+
+def known_columns(spec: TableSpec, columns: Sequence[str]) -> list[str]:
+    for column in columns:
+        if column not in spec.schema.names:
+            raise NotFound(
+                f'table "{spec.name}" has no column "{column}"',
+                hint=f"it has {', '.join(spec.schema.names)}",
+                table=spec.name,
+                column=column,
+            )
+    return list(columns)
 
 
 def expectation(spec: TableSpec, put: pa.Table, expected: Mapping[str, Any] | None) -> Expectation:

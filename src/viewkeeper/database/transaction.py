@@ -7,6 +7,7 @@ and nothing is written. So what a transaction decided on is what it changes.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -37,22 +38,29 @@ class Pending:
 
 @dataclass
 class Collected:
-    """What a transaction has done to one table. A single bulk write is never taken apart."""
+    """What a transaction has done to one table. A single bulk write is never taken apart.
+
+    It is `over` when its block has ended: what is added to it then would never be written.
+    """
 
     spec: TableSpec
     whole: Mutation | None = None
     by_key: dict[Key, Pending] = field(default_factory=dict)
     reads: dict[Key, Row | None] = field(default_factory=dict)
+    over: bool = False
 
-    def add(self, action: Action, table: pa.Table) -> None:
-        if table.num_rows == 0:
+    def add(self, action: Action, *tables: pa.Table) -> None:
+        """The rows of one call, in which no key comes twice: all of them, or none if one cannot be."""
+        given = [table for table in tables if table.num_rows]
+        if len(given) == 1 and self.whole is None and not self.by_key:
+            self.whole = Mutation(self.spec.name, action, given[0])
             return
-        if self.whole is None and not self.by_key:
-            self.whole = Mutation(self.spec.name, action, table)
-            return
-        self.take_apart()
-        wishes = {key: Pending(action, table, number) for number, key in enumerate(_keys(self.spec, table))}
-        self.by_key |= {key: self._over(key, wish) for key, wish in wishes.items()}
+        if given:
+            self.take_apart()
+        wishes = {
+            key: Pending(action, table, number) for table in given for number, key in enumerate(_keys(self.spec, table))
+        }
+        self.by_key |= {key: self._on_top(key, wish) for key, wish in wishes.items()}
 
     def take_apart(self) -> None:
         """From one bulk write to what is wanted of each key."""
@@ -62,7 +70,7 @@ class Collected:
         self.by_key = {key: Pending(action, table, n) for n, key in enumerate(_keys(self.spec, table))}
         self.whole = None
 
-    def _over(self, key: Key, new: Pending) -> Pending:
+    def _on_top(self, key: Key, new: Pending) -> Pending:
         """The new wish on top of an older one. Only an update looks at what it changes."""
         old = self.by_key.get(key)
         if old is None or new.action is not Action.UPDATE:
@@ -103,8 +111,14 @@ class TransactionTable:
 
     def __init__(self, store: Store, collected: Collected) -> None:
         self._store = store
-        self._collected = collected
+        self._block = collected
         self._spec = collected.spec
+
+    @property
+    def _collected(self) -> Collected:
+        if self._block.over:
+            raise _not_open()
+        return self._block
 
     def put(self, given: Any) -> None:
         """See `Table.put`."""
@@ -112,8 +126,7 @@ class TransactionTable:
 
     def update(self, given: Any) -> None:
         """See `Table.update`."""
-        for table in rows.update_tables(self._spec, given):
-            self._collected.add(Action.UPDATE, table)
+        self._collected.add(Action.UPDATE, *rows.update_tables(self._spec, given))
 
     def delete(self, keys: Any) -> None:
         """See `Table.delete`."""
@@ -135,10 +148,15 @@ class TransactionTable:
         return None if below is None else {**below, **own}
 
     def _read(self, key: Key) -> Row | None:
+        """A copy, lists and maps in it too: what was read must still hold at the end, whatever the caller makes of it.
+
+        Without: `row["n"] += 1` would change what is expected, and end in a conflict with nobody, or find what another
+        writer put there meanwhile as expected, and write over it.
+        """
         reads = self._collected.reads
         if key not in reads:
             reads[key] = self._store.get(self._spec.name, key)
-        return reads[key]
+        return copy.deepcopy(reads[key])
 
     def put_if(self, row: Mapping[str, Any], expected: Mapping[str, Any] | None) -> bool:
         """See `Table.put_if`; the answer is about the row as this transaction sees it."""
@@ -162,13 +180,17 @@ class Transaction:
 
     def table(self, name: str) -> TransactionTable:
         if not self._open:
-            raise InputError("the transaction is not open", hint="use it inside its with block")
+            raise _not_open()
         spec = self._store.table(name)
         if spec.kind is not Kind.BASE:
             raise InputError(f'"{name}" is a view: it follows its tables', hint="write to the tables under it")
         return TransactionTable(self._store, self._tables.setdefault(spec.name, Collected(spec)))
 
     def __enter__(self) -> Transaction:
+        """It begins with nothing: what an earlier block collected was written then, or dropped by its error."""
+        if self._open:
+            raise InputError("the transaction is open already", hint="db.transaction() gives another one")
+        self._tables = {}
         self._open = True
         return self
 
@@ -176,6 +198,8 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._open = False
+        for collected in self._tables.values():
+            collected.over = True
         if kind is None:
             self._commit()
 
@@ -188,6 +212,10 @@ class Transaction:
             raise Conflict(
                 f"another writer changed rows of {names} that this transaction had read", hint="run it again"
             )
+
+
+def _not_open() -> InputError:
+    return InputError("the transaction is not open", hint="use it inside its with block")
 
 
 def _keys(spec: TableSpec, table: pa.Table) -> list[Key]:

@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from viewkeeper import names, rows
-from viewkeeper.database.table import TableAt
+from viewkeeper import names
+from viewkeeper.database.table import TableAt, known_columns
+from viewkeeper.errors import SnapshotTooOld
 from viewkeeper.maintain.delta.rows import consolidate
 from viewkeeper.maintain.plan import Shape
 from viewkeeper.store.changes import rows_after, rows_before
-from viewkeeper.store.contract import Positions, Row, Store
+from viewkeeper.store.contract import Row, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,11 +49,10 @@ class ViewStatus:
 
 
 class ViewAt(TableAt):
-    """A view to read, now or at a snapshot. Its key may be empty of names a user knows; `scan` always works."""
+    """A view to read, now or at a snapshot. Its key may be empty of names a user knows; `scan` always works.
 
-    def __init__(self, store: Store, shape: Shape, at: Positions | None = None) -> None:
-        super().__init__(store, shape.spec, at)
-        self._shape = shape
+    It shows the query's columns and no hidden ones; a row that a bag holds three times comes three times.
+    """
 
     @property
     def schema(self) -> pa.Schema:
@@ -61,43 +61,51 @@ class ViewAt(TableAt):
 
     def get(self, key: Any) -> Row | None:
         """The row of a key: group columns, base keys, or the whole row, as `key` says."""
-        found = self._store.get(self.name, rows.key_values(self._shape.spec, key), self._at)
-        return None if found is None else {name: found[name] for name in self._shape.columns}
+        return super().get(key)
+
+    def _get(self, shape: Shape, key: Any) -> Row | None:
+        found = super()._get(shape, key)
+        return None if found is None else {name: found[name] for name in shape.columns}
 
     def find(self, prefix: Any) -> pa.Table:
-        """All rows under the first columns of the key: what CLUSTER BY arranges."""
-        return self.scan(prefix=prefix)
+        """All rows under the first columns of the key: what CLUSTER BY arranges. None is the NULL group, as in `get`."""
+        return self.scan(prefix=(None,) if prefix is None else prefix)
 
-    def scan(
-        self,
-        start: Any = None,
-        stop: Any = None,
-        *,
-        prefix: Any = None,
-        limit: int | None = None,
-        columns: Sequence[str] | None = None,
+    def _scan(
+        self, shape: Shape, start: Any, stop: Any, prefix: Any, limit: int | None, columns: Sequence[str] | None
     ) -> pa.Table:
-        """The query's columns and no hidden ones; a row that a bag holds three times comes three times."""
-        wanted = list(self._shape.columns) if columns is None else self._known(columns)
-        if not self._shape.counted:
-            return super().scan(start, stop, prefix=prefix, limit=limit, columns=wanted)
-        found = super().scan(start, stop, prefix=prefix, limit=limit, columns=[*wanted, names.COUNT])
+        wanted = list(shape.columns) if columns is None else known_columns(shape.spec, columns)
+        if not shape.counted:
+            return super()._scan(shape, start, stop, prefix, limit, wanted)
+        found = super()._scan(shape, start, stop, prefix, limit, [*wanted, names.COUNT])
         from viewkeeper.engine.oracle import expanded
 
         table = expanded(found, wanted)
         return table if limit is None else table.slice(0, limit)
 
     def changes(self, since: int) -> pa.Table:
-        """What left and came after an epoch, in order: the epoch, the weight (negative: left), and the view's columns."""
-        spec = self._shape.spec
+        """What left and came after an epoch, in order: the epoch, the weight (negative: left), and the view's columns.
+
+        Since 0 is everything from the beginning. An epoch from before the view was made is `SnapshotTooOld`: what a copy has
+        from then is of another view of that name, and no changes of this one lead from there to what it is.
+        """
+        return self._read(lambda shape: self._changes(shape, since))
+
+    def _changes(self, shape: Shape, since: int) -> pa.Table:
+        spec = shape.spec
+        if 0 < since < shape.made:
+            raise SnapshotTooOld(
+                f'view "{spec.name}" has no changes since epoch {since}: it was made in epoch {shape.made}',
+                hint="copy it anew (scan, then follow from its epoch), or ask since 0 for everything",
+                view=spec.name,
+                made=shape.made,
+            )
         assert spec.group is not None
         upto = self._store.group(spec.group).committed.epoch if self._at is None else self._at[0]
-        parts = [_signed_rows(self._shape, batch) for r in range(spec.regions) for batch in self._logs(r, since, upto)]
-        empty = _change_schema(self._shape).empty_table()
+        logs = [batch for region in range(spec.regions) for batch in self._store.log(spec.name, region, since, upto)]
+        parts = [_signed_rows(shape, pa.Table.from_batches([batch])) for batch in logs]
+        empty = _change_schema(shape).empty_table()
         return pa.concat_tables([empty, *parts]).sort_by([(EPOCH, "ascending"), (WEIGHT, "ascending")])
-
-    def _logs(self, region: int, since: int, upto: int) -> list[pa.Table]:
-        return [pa.Table.from_batches([batch]) for batch in self._store.log(self.name, region, since, upto)]
 
 
 def _change_schema(shape: Shape) -> pa.Schema:
@@ -123,10 +131,15 @@ def _signed_rows(shape: Shape, log: pa.Table) -> pa.Table:
 class View(ViewAt):
     """A view as it is now."""
 
-    def __init__(self, store: Store, shape: Shape, spark: Spark, status: Callable[[], ViewStatus]) -> None:
-        super().__init__(store, shape)
+    def __init__(self, store: Store, look: Callable[[], Shape], spark: Spark, status: Callable[[], ViewStatus]) -> None:
+        """`look` says what the view of that name looks like now."""
+        super().__init__(store, look())
+        self._look = look
         self._spark = spark
         self._status = status
+
+    def _anew(self) -> Shape:
+        return self._look()
 
     def dataframe(self) -> DataFrame:
         """The view's committed rows as a Spark DataFrame."""

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from viewkeeper.engine.lineage import Lineage
 from viewkeeper.engine.stops import Stop
@@ -38,6 +38,12 @@ class ViewCatalog:
         self._read = found  # other threads look too, and may be behind
         return list(found.values())
 
+    def _on_record(self, name: str) -> Definition | None:
+        text = self.store.record(PREFIX + name)
+        if text is None:
+            return None
+        return self._read.get(text) or self._read.setdefault(text, Definition.of_text(text))
+
     def definitions(self) -> list[Definition]:
         """Every view whose first epoch is committed, in the order of creation."""
         found = self._recorded()
@@ -55,6 +61,10 @@ class ViewCatalog:
         return {definition.name for definition in self.definitions()}
 
     def definition(self, name: str) -> Definition:
+        """Of the view of that name: by its own record, or, where the name is written otherwise, among all."""
+        exact = self._on_record(name)
+        if exact is not None and exact.epoch <= self.store.group(exact.group).committed.epoch:
+            return exact
         found = self.definitions()
         for definition in found:
             if definition.name.lower() == name.lower():
@@ -69,10 +79,13 @@ class ViewCatalog:
         return self._shapes(self.definitions())
 
     def _shapes(self, definitions: Sequence[Definition]) -> dict[str, Shape]:
-        base = [spec for spec in self.store.tables() if spec.kind is Kind.BASE]
+        there = {spec.name: spec for spec in self.store.tables()}
+        base = [spec for spec in there.values() if spec.kind is Kind.BASE]
         shapes = {spec.name: Shape(spec, tuple(spec.schema.names)) for spec in base}
         for definition in definitions:
-            shapes[definition.name] = self._own_plan(definition, shapes).shape
+            shape = self._own_plan(definition, shapes).shape
+            spec = there.get(definition.name, shape.spec)
+            shapes[definition.name] = replace(shape, spec=spec, made=definition.epoch)
         return shapes
 
     def summary(self, definition: Definition) -> Summary:
@@ -82,7 +95,16 @@ class ViewCatalog:
     def shape(self, definition: Definition) -> Shape:
         """A view as readers see it, without a plan."""
         summary = self.summary(definition)
-        return Shape(self.store.table(definition.name), summary.columns, summary.counted)
+        return Shape(self.store.table(definition.name), summary.columns, summary.counted, definition.epoch)
+
+    def shape_of(self, name: str) -> Shape:
+        """The same, of the view that has this name now: the table that was seen is that of the definition that was there
+        before and after, and not of one that took its name in between."""
+        while True:
+            definition = self.definition(name)
+            shape = self.shape(definition)
+            if self._on_record(definition.name) == definition:
+                return shape
 
     def plan(self, definition: Definition) -> ViewPlan:
         return next(plan for plan in self.plans(definition.group) if plan.name == definition.name)
@@ -139,8 +161,10 @@ class ViewCatalog:
             self.store.put_record(GOING + name.lower(), None)
 
     def is_going(self, name: str) -> bool:
+        """What would take longer than that was said before the machine's clock was set back."""
         until = self.store.record(GOING + name.lower())
-        return until is not None and float(json.loads(until)) > time.time()
+        now = time.time()
+        return until is not None and now < float(json.loads(until)) <= now + GOING_SECONDS
 
     # Stopped views
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -11,12 +11,17 @@ from viewkeeper.engine.cuts import Aim
 from viewkeeper.engine.epoch import Epoch, block_tables
 from viewkeeper.engine.lineage import Lineage
 from viewkeeper.engine.maintainer import IMMEDIATE, Maintainer
+from viewkeeper.engine.rehearsal import Rehearsal
 from viewkeeper.engine.reports import EpochReport, ViewReport
-from viewkeeper.errors import Fenced, NameTaken, NotFound, NotMaintainable
+from viewkeeper.errors import Conflict, Fenced, NameTaken, NotFound, NotMaintainable, SnapshotTooOld
 from viewkeeper.maintain.definitions import PREFIX, Definition, RecordedTypes, Summary, plan_view
-from viewkeeper.maintain.plan import ViewPlan
+from viewkeeper.maintain.plan import Shape, ViewPlan
 from viewkeeper.sql.unrepeatable import refuse_unrepeatable
 from viewkeeper.store.contract import EpochRecord, Kind, Lease, RunningEpoch, TableSpec
+
+
+class Trimmed(Exception):
+    """A log was trimmed past the cut before the cut was on record, from where on it holds the logs. The next one may hold."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +41,15 @@ class Creation:
         self.maintainer.store.create_group(definition.group, guards=definition.group == IMMEDIATE)
         with self.maintainer.leadership.of(definition.group) as lease:
             self.maintainer.finish(definition.group, lease)
-            return self._create(definition, lease, started)
+            while True:
+                with suppress(Trimmed):
+                    return self._create(definition, lease, started)
 
     def _create(self, definition: Definition, lease: Lease, started: float) -> EpochReport:
         maintainer, group = self.maintainer, definition.group
-        types = RecordedTypes({}, maintainer.spark.schema)
-        plan = plan_view(definition, maintainer.catalog.shapes(), types)
+        types = RecordedTypes({}, maintainer.spark.schema, Rehearsal(maintainer.spark).agree)
+        shapes = maintainer.catalog.shapes()
+        plan = plan_view(definition, shapes, types)
         below = self._check_groups(plan, group, maintainer.catalog.lineage())
         others = maintainer.catalog.plans(group)
         plan = maintainer.catalog.widened(plan, group)
@@ -50,7 +58,8 @@ class Creation:
         record = maintainer.store.begin(group, aim.cut, lease.term)
         recorded = self._put_on_record(replace(definition, types=types.known), plan, record, lease)
         try:
-            self._check_again(plan, group)
+            self._check_again(plan, group, shapes)
+            self._check_logs(aim)
             epoch = self._epoch(plan, others, group, aim, lease)
             views = epoch.run(rebuild=[plan.name])
             _check_filled(plan.name, views)
@@ -103,8 +112,9 @@ class Creation:
             below = other
         return below
 
-    def _check_again(self, plan: ViewPlan, group: str) -> None:
-        """Now that the definition can be seen: another process may have made a view, or begun to drop one, since the check.
+    def _check_again(self, plan: ViewPlan, group: str, planned: Mapping[str, Shape]) -> None:
+        """Now that the definition can be seen: another process may have made a view, or begun to drop one, since the check;
+        or a table may be another of that name than the view was planned for, and the cut be of either.
 
         Whoever makes or drops first says so and then looks at what others have said. So of two that do not go together at
         least one sees the other, and gives way.
@@ -112,11 +122,22 @@ class Creation:
         catalog = self.maintainer.catalog
         self._check_groups(plan, group, catalog.lineage(unborn=True))
         for name in plan.tables:
-            self.maintainer.store.table(name)
+            number = self.maintainer.store.table(name).number
             if catalog.is_going(name):
                 raise NotFound(
                     f'"{name}" is being dropped by another process', hint="create the view on something else"
                 )
+            if number != planned[name].spec.number:
+                raise Conflict(f'"{name}" was dropped and made again by another process', hint="create the view again")
+
+    def _check_logs(self, aim: Aim) -> None:
+        """Every table can still be read where the cut has it."""
+        store = self.maintainer.store
+        for name, positions in aim.cut.items():
+            try:
+                store.backlog(name, positions, store.positions(name))
+            except SnapshotTooOld:
+                raise Trimmed from None
 
     # The steps
 

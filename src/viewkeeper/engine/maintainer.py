@@ -17,7 +17,7 @@ from viewkeeper.engine.reports import EpochReport, ViewReport
 from viewkeeper.engine.spark import Spark
 from viewkeeper.engine.stops import Stop
 from viewkeeper.engine.waiting import Waiting
-from viewkeeper.errors import Fenced
+from viewkeeper.errors import Corrupt, Fenced
 from viewkeeper.maintain.plan import ViewPlan
 from viewkeeper.store.contract import Cut, Lease, Store
 
@@ -113,7 +113,11 @@ class Maintainer:
         if state.undoing or state.guards or mends or self.catalog.lineage().group_below(group) is not None:
             self.store.undo(group, state.running.epoch, lease.term)
             return None
-        return self._epoch(group, lease, time.perf_counter())
+        try:
+            return self._epoch(group, lease, time.perf_counter())
+        except Corrupt:  # a table that has lost writes; its views can be dropped
+            self.store.undo(group, state.running.epoch, lease.term)
+            return None
 
     def waiting(self, group: str) -> Waiting:
         """What a group has not seen yet."""
@@ -164,8 +168,16 @@ class Maintainer:
         seconds = time.perf_counter() - started
         report = EpochReport(group, number, cut, epoch.mode, seconds, jobs, tuple(views), time.time())
         self.store.put_record(f"{HISTORY}{group}/{number:012d}", report.text())
-        self.store.put_record(f"{HISTORY}{group}/{number - KEPT_HISTORY:012d}", None)
+        self._forget_history(group, epoch.step.committed, number)
         return report
+
+    def _forget_history(self, group: str, committed: int, number: int) -> None:
+        """One report goes for one that came. Epochs that were undone in between have let none go: then they are counted."""
+        old = [f"{HISTORY}{group}/{number - KEPT_HISTORY:012d}"]
+        if number > committed + 1:
+            old = list(self.store.records(f"{HISTORY}{group}/"))[:-KEPT_HISTORY]
+        for name in old:
+            self.store.put_record(name, None)
 
     def commit(self, group: str, epoch: Epoch, views: Sequence[ViewReport], lease: Lease) -> None:
         self.before_commit(group, epoch, views)

@@ -1,16 +1,20 @@
-"""Removing a view, and letting go of what only it had needed: hidden tables, and logs that its group followed for it."""
+"""Removing a view, and letting go of what only it had needed: hidden tables, and logs that its group followed for it.
+
+A process that dies in a drop or a creation leaves a group that holds a table's log for a view that is not there. Whoever uses
+the group next lets go; if nobody does, whoever trims the logs.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
 
-from viewkeeper.engine.cuts import inputs_of
 from viewkeeper.engine.leadership import Leadership
+from viewkeeper.engine.lineage import Lineage
 from viewkeeper.engine.maintainer import Maintainer
 from viewkeeper.errors import Busy, Fenced
 from viewkeeper.maintain.definitions import Definition
-from viewkeeper.store.contract import Lease
+from viewkeeper.store.contract import GroupState, Lease
 
 
 @dataclass(frozen=True)
@@ -55,12 +59,50 @@ class Removal:
                 ):
                     self.maintainer.tidy(definition.group, lease)
 
+    def let_go_for_the_dead(self) -> None:
+        """Take out of the groups' cuts what they hold for views whose drop or creation ended with its process.
+
+        A group that somebody leads is left alone: what looks like a dead creation may be one that is under way.
+        """
+        lineage = self.maintainer.catalog.lineage()
+        for state in self.maintainer.store.groups():
+            if _held(state) - _needed(lineage, state.name):
+                with (
+                    suppress(Busy, Fenced),
+                    Leadership(self.maintainer.store, timeout=0.0).of(state.name) as lease,
+                ):
+                    self._clear(state.name, lease)
+
+    def _clear(self, group: str, lease: Lease) -> None:
+        """An epoch of views that are there is theirs to finish, and lets go by itself."""
+        maintainer = self.maintainer
+        maintainer.leftovers.clear_unborn(group, lease)
+        views = [view for view in maintainer.catalog.definitions() if view.group == group]
+        if not views or maintainer.store.group(group).running is None:
+            maintainer.finish(group, lease)
+            self._let_go(group, lease)
+
     def _let_go(self, group: str, lease: Lease) -> None:
         """The cut keeps what the views that are left read, and no more: a log that nobody follows may be trimmed."""
         store = self.maintainer.store
-        needed = {*inputs_of(self.maintainer.catalog.plans(group)), *self.maintainer.cuts.tables(group)}
+        needed = _needed(self.maintainer.catalog.lineage(), group)
         cut = store.group(group).committed.cut
         kept = {table: positions for table, positions in cut.items() if table in needed}
         if kept != cut:
             record = store.begin(group, kept, lease.term)
             store.commit(group, record.epoch, lease.term)
+
+
+def _held(state: GroupState) -> set[str]:
+    """The tables whose logs a group keeps from being trimmed."""
+    return {*state.committed.cut, *(() if state.running is None else state.running.cut)}
+
+
+def _needed(lineage: Lineage, group: str) -> set[str]:
+    """What a group's views read, and every base table under the groups that it shares cuts with: a cut goes from the group
+    at the bottom, where it has the tables of all above, up to each of them."""
+    bottom = group
+    while (below := lineage.group_below(bottom)) is not None:
+        bottom = below
+    read = [table for view in lineage.definitions if view.group == group for table in lineage.inputs(view)]
+    return {*read, *lineage.tables_under([bottom, *lineage.groups_above(bottom)])}

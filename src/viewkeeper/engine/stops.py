@@ -37,7 +37,9 @@ class Stop:
 
     @classmethod
     def here(cls, step: Step, plan: ViewPlan, why: QueryFailed | Corrupt, *, distrusted: bool) -> Stop:
-        stop = cls(step.epoch, step.epoch, step.committed, dict(step.before), index_names(plan), why.message, why.hint)
+        stop = cls(
+            step.epoch, step.epoch, step.committed, dict(step.before), indexes_of(step, plan), why.message, why.hint
+        )
         return stop.again(step, why, distrusted=distrusted)
 
     @classmethod
@@ -73,9 +75,9 @@ def since(stop: Stop, step: Step, plan: ViewPlan) -> Step | None:
     Why it is sound: no table of the view's own has changed after the epoch of its stop (that is looked up, not believed), so
     they are what its blocks were at that epoch's cut, and the delta rules hold between any two cuts. The other tables that
     they read, indexes included, are seen at the old cut by undoing their logs; an index that is younger than the stop would
-    look empty there, so the view must have had the same ones.
+    look empty there, so the view must have had the same ones, and not others that were made under their names since.
     """
-    if plan.strategy is Strategy.FULL or stop.damaged or stop.indexes != index_names(plan):
+    if plan.strategy is Strategy.FULL or stop.damaged or stop.indexes != indexes_of(step, plan):
         return None
     if any(_has_changed(step, spec, stop.committed) for spec in own_tables(plan)):
         return None
@@ -101,5 +103,7 @@ def own_tables(plan: ViewPlan) -> list[TableSpec]:
     return [plan.shape.spec, *plan.hidden, *indexes]
 
 
-def index_names(plan: ViewPlan) -> tuple[str, ...]:
-    return tuple(sorted(access.place for access in plan.indexes))
+def indexes_of(step: Step, plan: ViewPlan) -> tuple[str, ...]:
+    """The indexes that a plan uses, each with its number: a name may be taken again when nobody needs an index any more."""
+    places = sorted({access.place for access in plan.indexes})
+    return tuple(f"{place} {step.store.table(place).number}" for place in places)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from viewkeeper.engine.maintainer import IMMEDIATE, Maintainer
 from viewkeeper.errors import Busy, QueryFailed, ViewkeeperError
@@ -64,7 +64,7 @@ class Together:
     def _follow(self, prepared: Prepared, lease: Lease, started: float) -> None:
         maintainer, store = self.maintainer, self.maintainer.store
         plans = maintainer.catalog.plans(IMMEDIATE)
-        cut = prepared.store.cut(maintainer.cuts.tables(IMMEDIATE))
+        cut = replace(maintainer.cuts, store=prepared.store).root(IMMEDIATE).cut
         if not prepared.changed and cut == store.group(IMMEDIATE).committed.cut:
             return
         record = store.begin(IMMEDIATE, cut, lease.term)

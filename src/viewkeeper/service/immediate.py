@@ -69,18 +69,47 @@ class Writer:
         self._guarded = frozenset(self.store.group(group).committed.cut)
 
     def _in_turn(self, ticket: Ticket) -> bool:
-        with self._turns:
-            self._waiting.append(ticket)
-            self._turns.wait_for(lambda: ticket.outcome is not None or not self._busy)
-            if ticket.outcome is not None:
-                return ticket.answer()
-            self._busy = True
-            tickets, self._waiting = self._waiting, []
-        self._thread.submit(self._take_along, tickets).result()
+        """An error here, or an interrupt, takes the ticket back, unless its epoch has begun.
+
+        A ticket left behind would be carried out with the next write, over what others have written since.
+        """
+        turn: list[Ticket] = []
+        try:
+            with self._turns:
+                self._waiting.append(ticket)
+                self._turns.wait_for(lambda: ticket.outcome is not None or not self._busy)
+                if ticket.outcome is None:  # one statement without a call: no interrupt comes in the middle
+                    turn, self._waiting, self._busy = self._waiting, [], True
+            if turn:
+                self._thread.submit(self._take_along, turn).result()
+        except BaseException:
+            self._take_back(ticket, turn)
+            raise
         return ticket.answer()
 
-    def _take_along(self, tickets: Sequence[Ticket]) -> None:
-        """The epoch of some transactions. It ends in its own thread, whatever becomes of those who wait for it."""
+    def _take_back(self, ticket: Ticket, turn: list[Ticket]) -> None:
+        """The others of a turn that has not begun wait again, and one of them is next."""
+        with self._turns:
+            not_begun = bool(turn)
+            self._waiting = [other for other in (*turn, *self._waiting) if other is not ticket]
+            turn.clear()
+            if not_begun:
+                self._busy = False
+                self._turns.notify_all()
+
+    def _take_along(self, turn: list[Ticket]) -> None:
+        """The epoch of some transactions. It ends in its own thread, whatever becomes of those who wait for it.
+
+        It begins by emptying the turn, so nothing of it can be taken back any more. One that was taken back is empty, and may
+        still come here: the thread's queue keeps what it was given even where giving it ended in an error.
+        """
+        with self._turns:
+            tickets = list(turn)
+            turn.clear()
+        if tickets:
+            self._run(tickets)
+
+    def _run(self, tickets: Sequence[Ticket]) -> None:
         outcomes: Sequence[Outcome | BaseException]
         try:
             outcomes = self.together([ticket.request for ticket in tickets])

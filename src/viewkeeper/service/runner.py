@@ -58,7 +58,7 @@ class Runner:
     keep_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        self.retention = Retention(self.store, self.keep_seconds)
+        self.retention = Retention(self.maintainer, self.keep_seconds)
         if isinstance(self.most_changes, bool) or not isinstance(self.most_changes, int) or self.most_changes < 1:
             raise InputError(f"an epoch cannot read at most {self.most_changes!r} changes", hint="give 1 or more")
 
