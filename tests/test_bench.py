@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.bench import page, peers, plots
+from viewkeeper.bench import page, peers, plots, readme
 from viewkeeper.bench.__main__ import RESULTS, main
 from viewkeeper.bench.child import Commands
 from viewkeeper.bench.experiment import Experiment, Kind, Plot
+from viewkeeper.bench.experiments import writers
 from viewkeeper.bench.outcomes import (
     Breakdown,
     Finding,
@@ -55,48 +56,61 @@ def _settings(folder: Path) -> Settings:
     return Settings(folder, Shared(folder, 1))
 
 
-def _run(names: Sequence[str], folder: Path) -> dict[str, dict[str, Any]]:
-    """The results of a tiny run by name, which must have gone well."""
+Results = dict[str, dict[str, Any]]
+
+LONG = {"crash", "intervals", "throughput_by_view"}
+"""These start Sparks of their own, which takes longer than all others together. `make bench QUICK=1` runs them too."""
+
+
+@pytest.fixture(scope="module")
+def short_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Results]:
+    """One tiny run of the experiments, which must have gone well: where it wrote, and its results by name."""
+    folder = tmp_path_factory.mktemp("bench")
+    names = [name for name in EXPERIMENTS if name not in LONG]
     options = ["--quick", "--scale", "small", "--json", str(folder / "out"), "--folder", str(folder)]
     command = [sys.executable, "-m", "viewkeeper.bench", *names, *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, _bad_lines(done.stdout) + done.stderr
     assert [path.name for path in folder.iterdir()] == ["out"], "databases are removed"
-    return {name: json.loads((folder / "out" / f"{name}.quick.json").read_text()) for name in names}
+    out = folder / "out"
+    return out, {name: json.loads((out / f"{name}.quick.json").read_text()) for name in names}
 
 
-def test_the_store_benchmark_runs_and_writes_its_results(tmp_path: Path) -> None:
-    written = _run(["store"], tmp_path)["store"]
+def _bad_lines(shown: str) -> str:
+    """Of all tables, what did not go well: the rest would hide it."""
+    return "\n".join(line for line in shown.splitlines() if "failed" in line)
+
+
+@pytest.mark.slow
+def test_experiments_run_prove_their_results_and_draw_them(short_run: tuple[Path, Results]) -> None:
+    out, results = short_run
+    for name, written in results.items():
+        assert all(result["problem"] is None for result in written["results"]), name
+        proofs = [result for result in written["results"] if result["proof"]]
+        assert proofs or name == "store", "the store has no views, and checks its rows as it goes"
+        assert all(proof["ours"]["median"] > 0 for proof in proofs), name
+        for plot in EXPERIMENTS[name].plots:
+            stem = plots.file_stem(f"{name}.quick", plot)
+            for kind, start in (("png", b"\x89PNG"), ("svg", b"<?xml")):
+                assert (out / f"{stem}.{kind}").read_bytes().startswith(start)
+
+
+@pytest.mark.slow
+def test_the_results_say_what_was_measured_and_where(short_run: tuple[Path, Results]) -> None:
+    written = short_run[1]["store"]
     assert written["benchmark"] == "store"
     assert written["sizes"]["rows"] == 2_000
     assert {"cores", "memory_mb", "python", "libraries"} <= written["machine"].keys()
     assert len(written["results"]) > 10
     for result in written["results"]:
-        assert result["problem"] is None
         assert result["ours"]["low"] <= result["ours"]["median"] <= result["ours"]["high"]
         assert result["verdict"] in {"ok", "below floor", "above ceiling", "for information"}
 
 
 @pytest.mark.slow
-def test_experiments_run_prove_their_results_and_draw_them(tmp_path: Path) -> None:
-    """Those that need one process with Spark; all of them are `make bench QUICK=1`."""
-    names = ["zipf", "group_keys", "regions", "durability", "latency", "benefit"]
-    for name, written in _run(names, tmp_path).items():
-        assert all(result["problem"] is None for result in written["results"]), name
-        proofs = [result for result in written["results"] if result["proof"]]
-        assert proofs, name
-        assert all(proof["ours"]["median"] > 0 for proof in proofs), name
-        for plot in EXPERIMENTS[name].plots:
-            stem = plots.file_stem(f"{name}.quick", plot)
-            for kind, start in (("png", b"\x89PNG"), ("svg", b"<?xml")):
-                assert (tmp_path / "out" / f"{stem}.{kind}").read_bytes().startswith(start)
-
-
-@pytest.mark.slow
-def test_the_views_benchmark_runs_and_proves_its_results(tmp_path: Path) -> None:
-    written = _run(["views"], tmp_path)["views"]
+def test_each_of_the_four_views_is_measured_and_proved(short_run: tuple[Path, Results]) -> None:
+    written = short_run[1]["views"]
     assert (written["sizes"]["small_rows"], written["sizes"]["large_rows"]) == (800, 4_000)
-    assert all(result["problem"] is None for result in written["results"])
     whats = [result["what"] for result in written["results"]]
     for view in ("v1", "v2", "v3", "v4"):
         assert sum(1 for what in whats if what.startswith(f"{view}, rows verified")) == 2
@@ -431,6 +445,25 @@ def test_the_page_is_current_with_the_results(monkeypatch: pytest.MonkeyPatch) -
     assert page.PAGE.read_text(encoding="utf-8") == current, "the results have changed: python -m viewkeeper.bench.page"
 
 
+def test_the_tables_of_readme_are_current_with_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = readme.README.read_text(encoding="utf-8")
+    assert readme.updated(text, RESULTS) == text, "the results have changed: python -m viewkeeper.bench.page"
+
+
+def test_the_tables_of_readme_are_written_from_the_results(tmp_path: Path) -> None:
+    written = json.loads((ROOT / RESULTS / "store.json").read_text())
+    for result in written["results"]:
+        result["ours"] = {"median": 0.5} if result["what"] != "get" else None
+    (tmp_path / "store.json").write_text(json.dumps(written))
+    found = readme.updated("a\n<!-- figures of store -->\nold\n<!-- end -->\nb", tmp_path)
+    assert found.startswith("a\n<!-- figures of store -->\n| store |")
+    assert found.endswith("\n<!-- end -->\nb")
+    assert "| put one row | 500 ms |" in found
+    assert "| get one row | failed |" in found
+    assert "old" not in found
+
+
 def test_the_page_says_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Finding] = [
         Outcome("following", ours=Sample((0.1, 0.3)), raw=Sample((2.0, 2.0)), ratio=Sample((10.0,)), limit=floor(8)),
@@ -498,6 +531,30 @@ def test_a_child_follows_until_told_to_stop(tmp_path: Path) -> None:
         with pytest.raises(Wrong, match='view "v" found nothing to follow'):
             commands.refresh("v")
     stream.close()
+
+
+class Late:
+    """A child that comes to no epoch while rows are written."""
+
+    def __init__(self, database: Path, **_: Any) -> None:
+        self._db = vk.open(database)
+        self._commands = Commands(self._db)
+
+    def ask(self, do: str, **given: Any) -> dict[str, Any]:
+        idle: dict[str, dict[str, Any]] = {"start": {}, "stop": {"epochs": []}}
+        return idle[do] if do in idle else getattr(self._commands, do)(**given)
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def test_a_maintainer_that_comes_late_is_a_missed_floor_and_no_wrong_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writers, "Child", Late)
+    found = list(writers.measure(replace(_settings(tmp_path), quick=True, scale=0.01)))
+    assert [one.problem for one in found if isinstance(one, Outcome)] == [None] * 3
+    assert [one.verdict for one in found if isinstance(one, Outcome) and one.unit == "epochs"] == [Verdict.BELOW]
 
 
 R = [{"k": 1, "x": "a", "y": 5}, {"k": 2, "x": "a", "y": 7}, {"k": 3, "x": "b", "y": 1}, {"k": 4, "x": "c", "y": 9}]

@@ -1,7 +1,7 @@
 """The page of figures: `python -m viewkeeper.bench.page [RESULTS [PAGE]]` writes it from the results of the last runs.
 
 Every number on it is read from a result file, and the prose comes from the experiments, so the page says nothing that was not
-measured. A test writes it again and compares.
+measured. A test writes it again and compares. README's tables are written with it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from viewkeeper.bench import readme
 from viewkeeper.bench.__main__ import RESULTS
 from viewkeeper.bench.experiment import Experiment
 from viewkeeper.bench.plots import file_stem
@@ -36,6 +37,7 @@ compared with its query evaluated from scratch; where one had differed, there wo
 def main(results: Path = RESULTS, page: Path = PAGE) -> None:
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(text(results, page.parent), encoding="utf-8")
+    readme.main(results)
 
 
 def text(results: Path, beside: Path) -> str:

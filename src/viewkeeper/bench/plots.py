@@ -22,6 +22,9 @@ COLOURS = (
 GAP = 0.055
 """Between two labels at the ends of lines, as a share of the height."""
 
+LEGEND_ROW = 21
+"""Points that a row of the legend takes, between the picture and its title."""
+
 MOST_LABELS = 20
 """With more bars than these, figures above them would lie on one another."""
 
@@ -61,8 +64,8 @@ def _save(plot: Plot, written: Mapping[str, Any], folder: Path, stem: str) -> li
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=SIZE, layout="constrained")
         axes = figure.add_subplot()
-        _draw(plot, written, axes)
-        axes.set_title(plot.question, loc="left", fontsize=12.5, fontweight="bold", pad=34 if axes.get_legend() else 12)
+        above = _draw(plot, written, axes) * LEGEND_ROW
+        axes.set_title(plot.question, loc="left", fontsize=12.5, fontweight="bold", pad=12 + above)
         axes.set_xlabel(plot.x)
         axes.set_ylabel(plot.y)
         figure.supxlabel(_footnote(written), x=0.995, ha="right", fontsize=7.5, color="#777777")
@@ -78,16 +81,19 @@ def _footnote(written: Mapping[str, Any]) -> str:
     return f"{machine['cores']} cores, {machine['memory_mb'] // 1024} GB, {written['started'][:10]}"
 
 
-def _draw(plot: Plot, written: Mapping[str, Any], axes: Axes) -> None:
+def _draw(plot: Plot, written: Mapping[str, Any], axes: Axes) -> int:
+    """How many rows the legend has above the picture."""
     match plot.kind:
         case Kind.LINES:
             _lines(plot, series_of(plot, written), axes)
+            return 0
         case Kind.BARS:
-            _bars(plot, series_of(plot, written), axes)
+            return _bars(plot, series_of(plot, written), axes)
         case Kind.TRACES:
             _traces(written["traces"], axes)
+            return 0
         case Kind.STACKS:
-            _stacks(written["breakdowns"], axes)
+            return _stacks(written["breakdowns"], axes)
 
 
 def _has(plot: Plot, written: Mapping[str, Any]) -> bool:
@@ -179,7 +185,7 @@ def _label_ends(ends: Sequence[tuple[str, float, float, str]], axes: Axes) -> No
         axes.text(1.01, placed, name, color=colour, va="center", transform=axes.transAxes)
 
 
-def _bars(plot: Plot, series: Mapping[str, Sequence[Point]], axes: Axes) -> None:
+def _bars(plot: Plot, series: Mapping[str, Sequence[Point]], axes: Axes) -> int:
     places = list(dict.fromkeys(str(x) for points in series.values() for x, *_ in points))
     width = 0.8 / len(series)
     for number, ((name, points), colour) in enumerate(zip(series.items(), _colours(len(series)), strict=True)):
@@ -193,13 +199,14 @@ def _bars(plot: Plot, series: Mapping[str, Sequence[Point]], axes: Axes) -> None
             axes.bar_label(bars, [_rounded(y) for y in ys], fontsize=7.5, padding=2)
     axes.set_xticks(range(len(places)), places, rotation=20 if len(places) > 6 else 0)
     _scale(plot, axes, [])
-    if len(series) > 1:
-        axes.legend(frameon=False, ncols=min(4, len(series)), loc="lower left", bbox_to_anchor=(0, 1.02), borderpad=0)
+    return _legend(axes, len(series), in_a_row=4) if len(series) > 1 else 0
 
 
 def _traces(traces: Sequence[Mapping[str, Any]], axes: Axes) -> None:
+    """A point says what held since the one before, so the line has steps and no slopes."""
+    look: dict[str, Any] = {"drawstyle": "steps-pre", "marker": "o", "markersize": 4, "linewidth": 1.6}
     for trace, colour in zip(traces, _colours(len(traces)), strict=True):
-        axes.plot(*zip(*trace["points"], strict=True), color=colour, marker="o", markersize=4, linewidth=1.6)
+        axes.plot(*zip(*trace["points"], strict=True), color=colour, **look)
         at, height = trace["points"][-1]
         axes.annotate(trace["what"], (at, height), (6, 0), textcoords="offset points", color=colour, va="center")
         for moment, label in trace["events"]:
@@ -210,7 +217,7 @@ def _traces(traces: Sequence[Mapping[str, Any]], axes: Axes) -> None:
     axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
 
 
-def _stacks(breakdowns: Sequence[Mapping[str, Any]], axes: Axes) -> None:
+def _stacks(breakdowns: Sequence[Mapping[str, Any]], axes: Axes) -> int:
     names = [breakdown["what"] for breakdown in breakdowns]
     parts = list(dict.fromkeys(part for breakdown in breakdowns for part in breakdown["seconds"]))
     left = [0.0] * len(names)
@@ -219,7 +226,15 @@ def _stacks(breakdowns: Sequence[Mapping[str, Any]], axes: Axes) -> None:
         axes.barh(names, widths, left=left, color=colour, label=part)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     axes.invert_yaxis()
-    axes.legend(frameon=False, ncols=len(parts), loc="lower left", bbox_to_anchor=(0, 1.02), borderpad=0, fontsize=9)
+    return _legend(axes, len(parts), in_a_row=len(parts), fontsize=9)
+
+
+def _legend(axes: Axes, names: int, *, in_a_row: int, **style: Any) -> int:
+    """Above the picture, whatever the bars hide; how many rows it takes."""
+    axes.legend(
+        frameon=False, ncols=min(in_a_row, names), loc="lower left", bbox_to_anchor=(0, 1.02), borderpad=0, **style
+    )
+    return -(-names // in_a_row)
 
 
 def _colours(count: int) -> list[str]:

@@ -34,11 +34,22 @@ def same_sums(db: vk.Database, view: str) -> int:
 
 def same_rows(db: vk.Database, view: str, key: str, expected: pa.Table) -> int:
     """Rows of a view as it is; `expected` is in the order of its key."""
-    stored = db.view(view).scan().sort_by(key)
+    stored = in_order(db.view(view).scan(), key)
     problem = difference(stored, expected)
     if problem is not None:
         raise Wrong(f'view "{view}": {problem}')
     return int(stored.num_rows)
+
+
+def in_order(rows: pa.Table, key: str) -> pa.Table:
+    """Sorted by a column that has no NULL: ten million rows that lie so already, as scans do, are left as they are.
+
+    >>> in_order(pa.table({"k": [2, 1]}), "k")["k"].to_pylist()
+    [1, 2]
+    """
+    column = rows[key]
+    sorted_already = pc.all(pc.less_equal(column[:-1], column[1:])).as_py() is not False
+    return rows if sorted_already else rows.sort_by(key)
 
 
 def sums_of(rows: pa.Table, x: str, y: str) -> pa.Table:
@@ -57,7 +68,7 @@ def _join(db: vk.Database) -> pa.Table:
     """Each x of R is in S once."""
     rows, partners = db.table("r").scan(), db.table("s").scan()
     places = pc.index_in(rows["x"], value_set=partners["x"].combine_chunks())
-    return rows.append_column("z", partners["z"].take(places)).sort_by("k")
+    return in_order(rows.append_column("z", partners["z"].take(places)), "k")
 
 
 EXPECTED: dict[str, Callable[[vk.Database], pa.Table]] = {"v1": _sums, "v3": _join}

@@ -20,7 +20,7 @@ from time import perf_counter
 
 from viewkeeper.bench.child import Child
 from viewkeeper.bench.experiment import Experiment, Kind, Plot
-from viewkeeper.bench.outcomes import Finding, Outcome, Sample, Trace
+from viewkeeper.bench.outcomes import Finding, Outcome, Sample, Trace, floor
 from viewkeeper.bench.peak import descendants
 from viewkeeper.bench.runner import Wrong, proved
 from viewkeeper.bench.settings import Settings
@@ -29,6 +29,8 @@ from viewkeeper.bench.streams import Spread, Stream
 MASTER = "local-cluster[2,1,1024]"
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 WARMUPS = 2
+HIT = floor(1)
+"""Executors killed while the epoch ran: without one, nothing was measured. A short epoch may be over before."""
 
 
 def sizes(settings: Settings) -> dict[str, int]:
@@ -37,8 +39,8 @@ def sizes(settings: Settings) -> dict[str, int]:
         "rows": settings.size(100_000, 2_000),
         "groups": settings.size(20_000, 500),
         "changes_of_an_epoch": settings.size(100_000, 2_000),
-        "epochs_before": 3 if settings.quick else 5,
-        "epochs_after": 3 if settings.quick else 6,
+        "epochs_before": 2 if settings.quick else 5,
+        "epochs_after": 1 if settings.quick else 6,
     }
 
 
@@ -50,7 +52,7 @@ def measure(settings: Settings) -> Iterator[Finding]:
         stream.view("v")
         with closing(Child(folder, master=MASTER)) as child:
             run = Run(stream, child, size["changes_of_an_epoch"])
-            run.warm_up()
+            run.warm_up(1 if settings.quick else WARMUPS)
             before = [run.epoch() for _ in range(size["epochs_before"])]
             hit = run.epoch_with_a_kill(sum(before) / len(before) / 2)
             after = [run.epoch() for _ in range(size["epochs_after"])]
@@ -58,6 +60,7 @@ def measure(settings: Settings) -> Iterator[Finding]:
             yield Outcome("epochs before the kill", "s", usual)
             slower = Sample((usual.median / hit,))
             yield Outcome("the epoch that was hit (raw: before)", "s", Sample((hit,)), usual, slower)
+            yield Outcome("executors killed during the epoch", "executors", Sample((float(run.killed),)), limit=HIT)
             yield Outcome("epochs after the kill", "s", Sample(tuple(after)))
             yield Outcome("executors at the end", "executors", Sample((float(len(executors(child))),)))
             yield Trace("changes a second", tuple(run.points), tuple(run.events))
@@ -73,11 +76,12 @@ class Run:
     changes: int
     points: list[tuple[float, float]] = field(default_factory=list)
     events: list[tuple[float, str]] = field(default_factory=list)
+    killed: int = 0
     _started: float = 0.0
 
-    def warm_up(self) -> None:
+    def warm_up(self, epochs: int) -> None:
         self.child.ask(do="tasks_from", changes=0)
-        for _ in range(WARMUPS):
+        for _ in range(epochs):
             self.epoch()
         if len(executors(self.child)) < 2:
             raise Wrong(f"{len(executors(self.child))} executors run instead of two")
@@ -99,8 +103,7 @@ class Run:
         ended = perf_counter() - self._started
         timer.join()
         self.points.append((ended, self.changes / seconds))
-        if not self.events or self.events[0][0] > ended:
-            raise Wrong("no executor was killed while the epoch ran")
+        self.killed = sum(1 for moment, _ in self.events if moment <= ended)
         return seconds
 
     def _kill_one(self) -> None:

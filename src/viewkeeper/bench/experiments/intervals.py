@@ -16,8 +16,8 @@ from time import perf_counter
 import viewkeeper as vk
 from viewkeeper.bench.child import Child
 from viewkeeper.bench.experiment import Experiment, Kind, Plot
-from viewkeeper.bench.outcomes import Finding, Mark, Outcome, Sample
-from viewkeeper.bench.runner import Measured, Wrong, in_turn, proved, refreshed, speed, verified
+from viewkeeper.bench.outcomes import Finding, Mark, Outcome, Sample, floor
+from viewkeeper.bench.runner import Measured, in_turn, proved, refreshed, speed, verified
 from viewkeeper.bench.settings import Settings
 from viewkeeper.bench.shops import Dashboard, Orders, Shop
 
@@ -29,6 +29,9 @@ INTERVALS = (0.05, 0.5, 2.0)
 ONE_INTERVAL = 0.5
 EPOCHS = 1.5
 """A window holds so many intervals at least, or the view would not be maintained within it."""
+
+MAINTAINED = floor(1)
+"""Epochs of a window: without one, nothing was measured. On a machine that is busy a short window may have none."""
 
 WARM_UP = 0.4
 """Seconds."""
@@ -52,7 +55,8 @@ def sizes(settings: Settings) -> dict[str, int]:
 def measure(settings: Settings) -> Iterator[Finding]:
     size = sizes(settings)
     yield from _dashboard(settings, size)
-    yield from _orders(settings, size)
+    if not settings.quick:  # the same once more, over other tables
+        yield from _orders(settings, size)
 
 
 def _dashboard(settings: Settings, size: dict[str, int]) -> Iterator[Finding]:
@@ -73,7 +77,8 @@ def _dashboard(settings: Settings, size: dict[str, int]) -> Iterator[Finding]:
                     yield speed(what, 1, measured, raw, mark=Mark(name, rows, plot="size"), unit="transactions/s")
             followed.rows = ROWS[1]
             yield from _by_interval(pair, child, size, INTERVALS[:2] if settings.quick else INTERVALS)
-            yield proved("dashboard, followed, rows verified", partial(child.verify, [VIEW]))
+            yield pair.fewest_epochs("dashboard")
+            yield proved("dashboard, followed, rows verified", partial(verified, followed.db, [VIEW]))
         yield proved("dashboard, synchronous, rows verified", partial(verified, together.db, [VIEW]))
 
 
@@ -106,7 +111,8 @@ def _orders(settings: Settings, size: dict[str, int]) -> Iterator[Finding]:
                 raw = None if name == NONE else found[NONE]
                 what = f"orders, {name}" + (f" (raw: {NONE})" if raw else "")
                 yield speed(what, 1, measured, raw, mark=Mark("orders", name, plot="orders"), unit="transactions/s")
-            yield proved("orders, followed, rows verified", partial(child.verify, [VIEW]))
+            yield pair.fewest_epochs("orders")
+            yield proved("orders, followed, rows verified", partial(verified, followed.db, [VIEW]))
         yield proved("orders, synchronous, rows verified", partial(verified, together.db, [VIEW]))
 
 
@@ -117,6 +123,7 @@ class Pair:
         self._followed = followed
         self._together = together
         self.work: dict[str, list[float]] = {}
+        self._epochs: list[int] = []
         followed.db.create_view(VIEW, followed.query)
         self.synchronous, self._settle = keep_true(together.db, together.query)
         together.transact()
@@ -126,6 +133,12 @@ class Pair:
         """Every side for a moment, so that nothing is timed cold."""
         for run in self.sides(child, WARM_UP, INTERVALS[:1]).values():
             run()
+        self._epochs.clear()
+
+    def fewest_epochs(self, shop: str) -> Outcome:
+        """Of all windows in which the view was to be maintained."""
+        fewest = Sample((float(min(self._epochs)),))
+        return Outcome(f"{shop}, fewest epochs of a window", "epochs", fewest, limit=MAINTAINED)
 
     def sides(self, child: Child, seconds: float, intervals: tuple[float, ...]) -> dict[str, Callable[[], float]]:
         found: dict[str, Callable[[], float]] = {
@@ -148,8 +161,7 @@ class Pair:
         found = self._window(self._followed, max(seconds, EPOCHS * interval), _nothing)
         epochs = child.ask(do="stop")["epochs"]
         rest = child.ask(do="catch_up", view=VIEW)["seconds"]
-        if not epochs:
-            raise Wrong("the view was not maintained while the transactions ran")
+        self._epochs.append(len(epochs))
         spent = rest + sum(epoch["seconds"] for epoch in epochs)
         self.work.setdefault(f"every {interval * 1e3:g} ms", []).append(spent / self._rows * 1_000)
         return found

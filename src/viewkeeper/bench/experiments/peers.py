@@ -1,7 +1,7 @@
 """Peers: the four views kept by other systems, from the same data and the same changes.
 
-Each runs in a process of its own, one after the other, view by view (`viewkeeper.bench.peers`), and is compared with Spark's
-answer over the tables as they are at the end before any of its figures counts. What is not installed is skipped.
+View by view, ours and then each of the others, in a process of its own (`viewkeeper.bench.peers`). All of them are compared
+with Spark's answer over the tables as they are at the end before any of their figures counts. What is not installed is skipped.
 No figure of the papers: they had no peers.
 """
 
@@ -18,16 +18,19 @@ from pathlib import Path
 from time import perf_counter
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+import viewkeeper as vk
 from viewkeeper.bench import peers
 from viewkeeper.bench.experiment import Experiment, Kind, Plot
 from viewkeeper.bench.outcomes import Finding, Mark, Outcome, Sample
 from viewkeeper.bench.recompute import Recompute
-from viewkeeper.bench.runner import Wrong, failed, paired, proved, refreshed, verified
+from viewkeeper.bench.runner import Wrong, failed, paired, proved, refreshed
 from viewkeeper.bench.settings import Settings
 from viewkeeper.bench.sides import difference
-from viewkeeper.bench.workload import QUERIES, Query, Tables
+from viewkeeper.bench.truth import in_order
+from viewkeeper.bench.workload import QUERIES, TABLES, Query, Tables
 from viewkeeper.engine.spark import Spark
 
 SECONDS = 120
@@ -86,9 +89,9 @@ SPARK_UNLIKE = "Parquet to Parquet, no keys; the same whatever changed"
 
 def sizes(settings: Settings) -> dict[str, int]:
     return {
-        "rows": settings.size(50_000, 4_000),
-        "partners": settings.size(5_000, 400),
-        "changes": settings.size(50_000, 2_000),
+        "rows": settings.size(100_000, 4_000),
+        "partners": settings.size(10_000, 400),
+        "changes": settings.size(100_000, 2_000),
         "small_changes": settings.size(1_000, 100),
         "bulk_batches": 3 if not settings.quick else 2,
         "small_batches": 6 if not settings.quick else 2,
@@ -96,46 +99,76 @@ def sizes(settings: Settings) -> dict[str, int]:
 
 
 def measure(settings: Settings) -> Iterator[Finding]:
+    """View by view: ours first, then everybody else's, so that what is compared ran within the same minute."""
     size = sizes(settings)
     folder = settings.folder / "data"
-    folder.mkdir()
-    with closing(Tables(settings.folder / "ours.vk", size["rows"], size["partners"], settings.seed)) as tables:
-        tables.export(folder)
-        ours = _follow(tables, folder, size)
-        names = [query.name for query in QUERIES]
-        yield proved("viewkeeper, rows verified", partial(verified, tables.db, names))
-        tables.export(folder / "after")
+    _write_data(settings, folder, size)
     truth = Recompute(Spark().session(), folder / "after")
     for query in QUERIES:
         truth.run(query)
-        yield from _spark(query, truth, ours[query.name], size)
+        ours = _follow(settings.folder / f"{query.name}.vk", folder, query, len(_counts(size)))
+        yield proved(f"{query.name}, viewkeeper, rows compared", partial(_check, ours.rows, truth.result(query), query))
+        yield from _spark(query, truth, ours.seconds, size)
         for peer in PEERS:
-            yield from _peer(query, peer, folder, truth, ours[query.name], size, settings)
+            yield from _peer(query, peer, folder, truth, ours.seconds, size, settings)
 
 
-# Ours
+def _write_data(settings: Settings, folder: Path, size: dict[str, int]) -> None:
+    """The tables at first, the batches, and the tables `after` them.
 
-
-def _follow(tables: Tables, folder: Path, size: dict[str, int]) -> dict[str, list[float]]:
-    """Seconds of each batch by view. What the join saw is what the peers get: each row of R has one partner."""
-    join = QUERIES[2].name
-    times: dict[str, list[float]] = {query.name: [] for query in QUERIES}
-    for query in QUERIES:
-        tables.db.create_view(query.name, query.sql, refresh=query.refresh)
-    for number, count in enumerate(_counts(size)):
-        since = tables.db.view(join).status().epoch
-        tables.change(count)
-        for query in QUERIES:
-            times[query.name].append(refreshed(tables.db, query.name))
-        changes = tables.db.view(join).changes(since=since)
-        batch = pa.table({"w": changes["weight"], "k": changes["k"], "x": changes["x"], "y": changes["y"]})
-        pq.write_table(batch, folder / f"batch-{number}.parquet")
-    return times
+    What a join saw is a batch: each row of R has one partner, so that is what left R and what came.
+    """
+    folder.mkdir()
+    join = QUERIES[2]
+    with closing(Tables(settings.folder / "data.vk", size["rows"], size["partners"], settings.seed)) as tables:
+        tables.export(folder)
+        tables.db.create_view(join.name, join.sql)
+        for number, count in enumerate(_counts(size)):
+            since = tables.db.view(join.name).status().epoch
+            tables.change(count)
+            tables.db.refresh(join.name)
+            changes = tables.db.view(join.name).changes(since=since)
+            batch = pa.table({"w": changes["weight"], "k": changes["k"], "x": changes["x"], "y": changes["y"]})
+            pq.write_table(batch, folder / f"batch-{number}.parquet")
+        tables.export(folder / "after")
 
 
 def _counts(size: dict[str, int]) -> list[int]:
     """Large batches first, then small ones."""
     return [size["changes"]] * size["bulk_batches"] + [size["small_changes"]] * size["small_batches"]
+
+
+# Ours
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Seconds of each batch, and the view's rows after the last."""
+
+    seconds: list[float]
+    rows: pa.Table
+
+
+def _follow(database: Path, folder: Path, query: Query, batches: int) -> Followed:
+    """The same as the others do: load the tables, follow the batches. Only following is timed."""
+    with vk.open(database) as db:
+        for statement, name in zip(TABLES, ("r", "s"), strict=True):
+            db.execute(statement)
+            db.table(name).put(pq.read_table(folder / f"{name}.parquet"))
+        db.create_view(query.name, query.sql)
+        seconds = []
+        for number in range(batches):
+            _write(db, pq.read_table(folder / f"batch-{number}.parquet"))
+            seconds.append(refreshed(db, query.name))
+        return Followed(seconds, db.view(query.name).scan())
+
+
+def _write(db: vk.Database, batch: pa.Table) -> None:
+    came, left = (batch.filter(sign(batch["w"], 0)) for sign in (pc.greater, pc.less))
+    gone = left.filter(pc.invert(pc.is_in(left["k"], value_set=came["k"].combine_chunks())))
+    with db.transaction() as transaction:
+        transaction.table("r").delete(gone.select(["k"]))
+        transaction.table("r").put(came.drop_columns(["w"]))
 
 
 # Theirs
@@ -201,12 +234,13 @@ def _run(interpreter: str, peer: Peer, folder: Path, query: Query) -> list[float
     return times
 
 
-def _check(found: pa.Table, expected: pa.Table, query: Query) -> None:
-    """The same rows as Spark has, whatever their order and the width of their integers."""
-    rows = found.select(expected.column_names).cast(expected.schema).sort_by(query.key)
-    problem = difference(rows, expected.sort_by(query.key))
+def _check(found: pa.Table, expected: pa.Table, query: Query) -> int:
+    """How many rows: the same as Spark has, whatever their order and the width of their integers."""
+    rows = in_order(found.select(expected.column_names).cast(expected.schema), query.key)
+    problem = difference(rows, in_order(expected, query.key))
     if problem is not None:
         raise Wrong(f"its rows are not Spark's: {problem}")
+    return int(rows.num_rows)
 
 
 # Both

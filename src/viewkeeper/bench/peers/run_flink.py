@@ -2,7 +2,8 @@
 
 A job has no batches that could be timed. The changes' time is that of a job with the tables and all changes, less that of a job
 with the tables alone; a large batch is given its share of it. Each large batch but the first stands for one repetition of the two
-jobs. Of small batches it cannot tell, nor where the two jobs hardly differ. The view's rows are collected by one more job.
+jobs. Of small batches it cannot tell, nor where the two jobs hardly differ. The view's rows are collected by one more job, which
+comes first and is the warm-up.
 """
 
 from __future__ import annotations
@@ -51,13 +52,12 @@ def main(folder: Path, view: str) -> None:
     names = sorted(folder.glob("batch-*.parquet"), key=lambda path: int(path.stem.partition("-")[2]))
     tables = write_stream(folder, "tables", [])
     every = write_stream(folder, "every", names)
-    seconds(folder, view, every)
+    collect(folder, view, every)
     rows = rows_of(names)
     times: list[float | None] = [None] * len(names)
     for number in large(rows)[1:]:
         less, more = seconds(folder, view, tables), seconds(folder, view, every)
         times[number] = (more - less) * rows[number] / sum(rows) if more > less * CLEARLY else None
-    collect(folder, view, every)
     print(json.dumps({"seconds": times}))
 
 
