@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -13,26 +14,37 @@ ROOT = Path(__file__).parent.parent
 EXAMPLE = re.compile(r"```python\n(?P<code>.*?)```\n+```text\n(?P<output>.*?)```", re.DOTALL)
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TIMEOUT = 240.0
-"""Seconds for one example. Most start Spark, which takes a few."""
+"""Seconds for the examples of a page. Most need Spark, which takes a few to start."""
 
 
 def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+RUN = """
+import contextlib, io, json, os, sys
+printed = []
+for number, code in enumerate(json.load(sys.stdin)):
+    os.mkdir(str(number))
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.chdir(str(number)):
+        exec(compile(code, f"example {number}", "exec"), {"__name__": "__main__"})
+    printed.append(out.getvalue())
+json.dump(printed, sys.stdout)
+"""
+"""A process for all examples of a page, each with names and a folder of its own: starting Spark is what takes the time."""
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if "```python" in page.read_text()], ids=name)
 def test_examples_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
     examples = list(EXAMPLE.finditer(page.read_text()))
     assert len(examples) == page.read_text().count("```python"), "every example shows its output"
-    for number, example in enumerate(examples):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        run = subprocess.run(
-            [sys.executable, "-W", "error", "-c", example["code"]],
-            cwd=folder, capture_output=True, text=True, timeout=TIMEOUT, check=False,
-        )  # fmt: skip
-        assert run.returncode == 0, run.stderr
-        assert run.stdout == example["output"]
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", RUN],
+        input=json.dumps([example["code"] for example in examples]),
+        cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == [example["output"] for example in examples]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
