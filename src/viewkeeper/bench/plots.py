@@ -78,7 +78,7 @@ def _save(plot: Plot, written: Mapping[str, Any], folder: Path, stem: str) -> li
 
 def _footnote(written: Mapping[str, Any]) -> str:
     machine = written["machine"]
-    return f"{machine['cores']} cores, {machine['memory_mb'] // 1024} GB, {written['started'][:10]}"
+    return f"{machine['cores']} cores, {machine['memory_mb'] / 1024:.0f} GB, {written['started'][:10]}"
 
 
 def _draw(plot: Plot, written: Mapping[str, Any], axes: Axes) -> int:
