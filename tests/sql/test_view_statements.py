@@ -281,6 +281,7 @@ def test_errors_say_where_and_what(text: str, column: int, near: str, fact: str)
         ("DROP TABLE a; DROP MATERIALIZED VIEW b", "2 statements"),
         ("CREATE MATERIALIZED VIEW v AS SELECT 'x", "not closed"),
         ("CREATE MATERIALIZED VIEW `v AS SELECT 1", "not closed"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT k FROM r -- all \\\n WHERE k > 1", "ends in a backslash"),
         ("CREATE MATERIALIZED TABLE v (id INT PRIMARY KEY)", "MATERIALIZED is not supported"),
         ("CREATE MATERIALIZED", "cannot be executed"),
         ("DROP MATERIALIZED", "cannot be executed"),

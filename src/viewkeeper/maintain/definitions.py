@@ -138,7 +138,7 @@ def plan_view(definition: Definition, shapes: Mapping[str, Shape], typer: Record
         try:
             blocks = compile_query(definition.name, definition.query, schema.names, _columns(inputs))
             plan = plan_incremental(definition.wishes, definition.query, blocks, schema, inputs, typer)
-            _refuse_misunderstood(definition.query, blocks, inputs, typer)
+            _refuse_misunderstood(definition.query, [block.block for block in plan.blocks], inputs, typer)
             return plan
         except NotIncremental as found:
             reason = f"{found.construct} {found.reason}"

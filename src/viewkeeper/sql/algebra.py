@@ -147,11 +147,16 @@ class Top(enum.Enum):
 
 @dataclass(frozen=True)
 class Block:
-    """One step of a query. `name` is the view's own for the last block."""
+    """One step of a query. `name` is the view's own for the last block.
+
+    `unions` are the UNION ALLs inside that of all parts, inner ones first: the first part of each, and the first after it. They
+    make no difference to the rows, but to types: each has one of its own, to which Spark casts on the way to the last.
+    """
 
     name: str
     parts: tuple[Part, ...]
     top: Top | Aggregate = Top.ROWS
+    unions: tuple[tuple[int, int], ...] = ()
 
     @property
     def tables(self) -> tuple[str, ...]:

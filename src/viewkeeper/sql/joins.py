@@ -10,7 +10,6 @@ from sqlglot import exp
 
 from viewkeeper.names import RESERVED_PREFIX
 from viewkeeper.sql.algebra import (
-    Aggregate,
     Block,
     Column,
     Edge,
@@ -21,7 +20,6 @@ from viewkeeper.sql.algebra import (
     Select,
     Side,
     Source,
-    Top,
 )
 from viewkeeper.sql.refusals import own_nodes, refuse_clauses
 from viewkeeper.sql.syntax import DIALECT
@@ -42,7 +40,7 @@ class Blocks(Protocol):
     @property
     def blocks(self) -> Sequence[Block]: ...
     def inner(self, tree: exp.Expression, names: list[str]) -> str: ...
-    def add(self, parts: tuple[Part, ...], top: Top | Aggregate, names: Sequence[str]) -> str: ...
+    def add(self, block: Block, names: Sequence[str]) -> str: ...
 
 
 @dataclass
@@ -143,7 +141,8 @@ class From:
             name = _not_among({output.name for output in outputs}, "__".join(place))
             outputs.append(self.output(name, exp.column(place[1], place[0])))
             moves[place] = (alias, name)
-        name = self.compiler.add((part(tuple(outputs)),), Top.ROWS, [output.name for output in outputs])
+        block = Block("", (part(tuple(outputs)),))
+        name = self.compiler.add(block, [output.name for output in outputs])
         self.renamed |= moves
         self.conditions = []
         return Source(alias, name)

@@ -17,8 +17,6 @@ from viewkeeper.sql.syntax import DIALECT, tokens
 def refuse_misread(query: str, tree: exp.Expression) -> None:
     """`NotIncremental` for a query that means something else once its names are resolved."""
     _refuse_pipes(query)
-    for minus in tree.find_all(exp.Neg):
-        _refuse_least_number(minus)
     for table in tree.find_all(exp.Table):
         _refuse_renamed_columns(table)
     for select in tree.find_all(exp.Select):
@@ -30,15 +28,6 @@ def _refuse_pipes(query: str) -> None:
     """The parser folds the operators into one SELECT: of `SELECT y + 1 AS y FROM r |> WHERE y > 5`, WHERE sees the old y."""
     if any(token.token_type is TokenType.PIPE_GT for token in tokens(query)):
         raise NotIncremental("|>", "has no delta rule: write a subquery")
-
-
-def _refuse_least_number(minus: exp.Neg) -> None:
-    """`-128Y` is the least TINYINT, and to the parser the opposite of the TINYINT 128, which there is not."""
-    number = minus.this
-    if isinstance(number, exp.Cast) and number.this.name in ("128", "32768", "9223372036854775808"):
-        raise NotIncremental(
-            f"the least {number.to.sql(DIALECT)}", "is not read as one number: write CAST('-...' AS ...)"
-        )
 
 
 def _refuse_renamed_columns(table: exp.Table) -> None:

@@ -60,6 +60,8 @@ def is_plain(query: str) -> bool:
 def _looks_plain(node: exp.Expression) -> bool:
     if isinstance(node, _COMPARISONS):
         return not any(isinstance(side, _COMPARISONS) for side in node.iter_expressions())
+    if isinstance(node, exp.Union):
+        return not any(isinstance(side.unnest(), exp.Union) for side in (node.this, node.expression))
     if isinstance(node, exp.Anonymous):
         return function_name(node) not in _SHOWING_NAMES
     if isinstance(node, exp.Alias):

@@ -8,7 +8,7 @@ read in `joins`, GROUP BY and the aggregate functions in `aggregates`, and what 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -125,26 +125,24 @@ class Compiler:
     columns: dict[str, list[str]] = field(default_factory=dict)
 
     def finish(self, tree: exp.Expression, names: list[str]) -> None:
-        parts, top = self.query(tree, names)
-        self.blocks.append(Block(self.view, parts, top))
+        self.blocks.append(replace(self.query(tree, names), name=self.view))
 
     def inner(self, tree: exp.Expression, names: list[str]) -> str:
         """A block of its own for a part of the query; its name."""
         if len({name.lower() for name in names}) < len(names):
             raise NotIncremental("a subquery with two columns of one name", "has no delta rule")
-        parts, top = self.query(tree, names)
-        return self.add(parts, top, names)
+        return self.add(self.query(tree, names), names)
 
-    def add(self, parts: tuple[Part, ...], top: Top | Aggregate, names: Sequence[str]) -> str:
+    def add(self, block: Block, names: Sequence[str]) -> str:
         name = f"{RESERVED_PREFIX}{self.view}_{len(self.blocks)}"
-        self.blocks.append(Block(name, parts, top))
+        self.blocks.append(replace(block, name=name))
         self.columns[name] = list(names)
         return name
 
     # Queries
 
-    def query(self, tree: exp.Expression, names: list[str]) -> tuple[tuple[Part, ...], Top | Aggregate]:
-        """What a query is made of. The names that its WITH gives end with it."""
+    def query(self, tree: exp.Expression, names: list[str]) -> Block:
+        """A query as a block without a name. The names that its WITH gives end with it."""
         outside = dict(self.ctes)
         try:
             self._take_ctes(tree)
@@ -152,7 +150,7 @@ class Compiler:
         finally:
             self.ctes = outside
 
-    def _query(self, tree: exp.Expression, names: list[str]) -> tuple[tuple[Part, ...], Top | Aggregate]:
+    def _query(self, tree: exp.Expression, names: list[str]) -> Block:
         refuse_clauses(tree)
         if isinstance(tree, exp.Subquery):
             return self.query(tree.this, names)
@@ -171,32 +169,33 @@ class Compiler:
         for cte in ctes_needed(tree):
             self.ctes[cte.alias.lower()] = self.inner(cte.this, names_of(cte.this))
 
-    def _union(self, tree: exp.Union, names: list[str]) -> tuple[tuple[Part, ...], Top | Aggregate]:
+    def _union(self, tree: exp.Union, names: list[str]) -> Block:
         if type(tree) is not exp.Union:
             raise NotIncremental(tree.key.upper(), "has no delta rule")
         if tree.args.get("by_name"):
             raise NotIncremental("UNION BY NAME", "has no delta rule")
         parts: list[Part] = []
+        unions: list[tuple[int, int]] = []
         for side in (tree.this, tree.expression):
-            own, top = self.query(side, names)
-            if top is not Top.ROWS:
-                source = Source("u", self.add(own, top, names))
-                own = (Select((source,), (), (), tuple(_same_column("u", name) for name in names)),)
-            parts += own
-        return tuple(parts), Top.DISTINCT if tree.args.get("distinct") else Top.ROWS
+            own = self.query(side, names)
+            if own.top is not Top.ROWS:
+                source = Source("u", self.add(own, names))
+                own = Block("", (Select((source,), (), (), tuple(_same_column("u", name) for name in names)),))
+            inner = [*own.unions, (0, len(own.parts))] if len(own.parts) > 1 else []
+            unions += [(len(parts) + first, len(parts) + end) for first, end in inner]
+            parts += own.parts
+        return Block("", tuple(parts), Top.DISTINCT if tree.args.get("distinct") else Top.ROWS, tuple(unions))
 
-    def _select(self, tree: exp.Select, names: list[str]) -> tuple[tuple[Part, ...], Top | Aggregate]:
+    def _select(self, tree: exp.Select, names: list[str]) -> Block:
         sources = From(self, tree).read()
         items = [item.unalias() for item in tree.expressions]
         if has_aggregates(tree):
             return self._aggregate(tree, sources, items, names)
         outputs = tuple(sources.output(name, item) for name, item in zip(names, items, strict=True))
         top = Top.DISTINCT if tree.args.get("distinct") else Top.ROWS
-        return (sources.part(outputs),), top
+        return Block("", (sources.part(outputs),), top)
 
-    def _aggregate(
-        self, tree: exp.Select, sources: From, items: list[exp.Expression], names: list[str]
-    ) -> tuple[tuple[Part, ...], Top | Aggregate]:
+    def _aggregate(self, tree: exp.Select, sources: From, items: list[exp.Expression], names: list[str]) -> Block:
         groups = groups_of(tree, items)
         having = tree.args.get("having")
         aggregate = Aggregation(groups, sources)
@@ -205,12 +204,13 @@ class Compiler:
             outputs.append(aggregate.output(_HAVING, having.this))
         part = sources.part(tuple(aggregate.part_outputs))
         top = Aggregate(tuple(f"g{i}" for i in range(len(groups))), tuple(aggregate.calls), tuple(outputs))
+        block = Block("", (part,), top)
         if having is None and not tree.args.get("distinct"):
-            return (part,), top
-        inner = Source("h", self.add((part,), top, [output.name for output in outputs]))
+            return block
+        inner = Source("h", self.add(block, [output.name for output in outputs]))
         conditions = (f"h.{_HAVING}",) if having is not None else ()
         select = Select((inner,), (), conditions, tuple(_same_column("h", name) for name in names))
-        return (select,), Top.DISTINCT if tree.args.get("distinct") else Top.ROWS
+        return Block("", (select,), Top.DISTINCT if tree.args.get("distinct") else Top.ROWS)
 
 
 _HAVING = f"{RESERVED_PREFIX}having"

@@ -35,7 +35,8 @@ class Spark4(Spark):
     sqlglot reads functions into a form for all dialects and writes some of them back as others: `to_date(x, 'yyyy-MM-dd')`
     without its format, `to_char` as a cast. Here a function is its name and its arguments. A quote in a string may be
     doubled, as in `'it''s'`, which sqlglot takes for two strings. Brackets are for looking inside: `array(a, b)[1]` is b, and
-    not the array of 1, which other dialects write ARRAY[1].
+    not the array of 1, which other dialects write ARRAY[1]. A minus before a number is part of it, so `-1::STRING` is '-1';
+    and a plus is a function, which makes a number of a string.
     """
 
     class Tokenizer(Spark.Tokenizer):
@@ -48,6 +49,33 @@ class Spark4(Spark):
             "SOME": exp.LogicalOr.from_arg_list,
         }
         ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Expression]]] = {}
+        UNARY_PARSERS: ClassVar = {
+            **Spark.Parser.UNARY_PARSERS,
+            TokenType.DASH: lambda self: _negative(self._curr, self._parse_unary()),
+            TokenType.PLUS: lambda self: _positive(self._parse_unary()),
+        }
+
+
+Spark4.ESCAPED_SEQUENCES["\0"] = "\\000"  # as `\0` it would begin another character, where digits follow
+
+
+def _negative(first: Token, operand: exp.Expression) -> exp.Expression:
+    """The opposite of an operand that begins with a word; of a number with `::` behind it, the number's own, which is cast then.
+
+    In a number with a suffix, too, which the parser reads as a cast, and in `1.5BD` as that of a string.
+    """
+    number = operand
+    while first.token_type is TokenType.NUMBER and isinstance(number, exp.Cast) and not number.this.is_string:
+        number = number.this
+    if number is operand:
+        return exp.Neg(this=operand)
+    number.replace(exp.Neg(this=number.copy()))
+    return operand
+
+
+def _positive(operand: exp.Expression) -> exp.Expression:
+    """What Spark's plus makes of an operand: of a string a DOUBLE."""
+    return operand if operand.is_number else exp.Anonymous(this="positive", expressions=[operand])
 
 
 DIALECT = "spark4"
@@ -124,11 +152,24 @@ def tokens(text: str) -> list[Token]:
     if not isinstance(text, str):
         raise StatementError(f"a statement is text, and this is a {type(text).__name__}", text=text)
     try:
-        return _with_windows(Dialect.get_or_raise(DIALECT).tokenize(text))
+        words = Dialect.get_or_raise(DIALECT).tokenize(text)
     except TokenError:
         raise StatementError(
             "the text cannot be read: a quote or a comment is not closed", hint="close it", text=text
         ) from None
+    _refuse_long_comments(words)
+    return _with_windows(words)
+
+
+def _refuse_long_comments(words: Iterable[Token]) -> None:
+    """To Spark a backslash at the end of a line takes the next line into a comment, and to the parser it does not."""
+    for word in words:
+        if any(comment.endswith("\\") for comment in word.comments):
+            raise StatementError(
+                f"a comment at line {word.line} ends in a backslash, which takes the next line into it",
+                hint="take the backslash away",
+                line=word.line,
+            )
 
 
 def _with_windows(words: list[Token]) -> list[Token]:

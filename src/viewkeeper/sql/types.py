@@ -67,6 +67,21 @@ def sql_type(data_type: pa.DataType) -> str:
     raise bad_type(str(data_type), None)
 
 
+def same_type(one: pa.DataType, two: pa.DataType) -> bool:
+    """Whether two types are one but for what may be NULL inside.
+
+    >>> same_type(pa.struct([pa.field("a", pa.int32(), nullable=False)]), pa.struct([("a", pa.int32())]))
+    True
+    >>> same_type(pa.list_(pa.int32()), pa.list_(pa.int64()))
+    False
+    """
+    if not kinds.is_nested(one) or one.id != two.id or one.num_fields != two.num_fields:
+        return bool(one == two)
+    fields = [(one.field(place), two.field(place)) for place in range(one.num_fields)]
+    named_alike = not kinds.is_struct(one) or all(mine.name == other.name for mine, other in fields)
+    return named_alike and all(same_type(mine.type, other.type) for mine, other in fields)
+
+
 def _field_text(field: pa.Field) -> str:
     return f"{_quoted(field.name)}: {sql_type(field.type)}{'' if field.nullable else ' NOT NULL'}"
 
