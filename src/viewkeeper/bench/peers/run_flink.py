@@ -42,7 +42,7 @@ SETTINGS = {
 
 IN_ONE_FILE = {
     "parallelism.default": "1",
-    "execution.checkpointing.interval": "5 s",
+    "execution.checkpointing.interval": "1 s",
     "execution.checkpointing.storage": "filesystem",
 }
 """In order. The file is complete at a checkpoint, the last of them when the job ends; in memory there is room for 5 MB of it."""
