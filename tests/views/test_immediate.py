@@ -124,6 +124,22 @@ def test_of_transactions_of_many_threads_a_bad_one_fails_alone(live: vk.Database
     assert _equal(live)
 
 
+def test_a_transaction_is_judged_by_what_it_leaves(db: vk.Database) -> None:
+    """Found: it was refused for a new row beside an old one, on which the view's expression fails."""
+    db.execute("CREATE TABLE a (k INT PRIMARY KEY, x INT)")
+    db.execute("CREATE TABLE b (k INT PRIMARY KEY, y INT)")
+    db.table("a").put({"k": 1, "x": 1})
+    db.table("b").put({"k": 1, "y": 2})
+    db.create_view("v", "SELECT a.k, 10 DIV (a.x - b.y) AS q FROM a LEFT JOIN b ON a.k = b.k", refresh="immediate")
+    with db.transaction() as tx:
+        tx.table("a").put({"k": 1, "x": 2})
+        tx.table("b").put({"k": 1, "y": 4})
+    assert db.view("v").get(1) == {"k": 1, "q": -5}
+    with pytest.raises(QueryFailed):
+        db.table("a").put({"k": 1, "x": 4})
+    assert db.view("v").get(1) == {"k": 1, "q": -5}
+
+
 def test_transactions_that_wait_share_the_next_epoch(live: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one's epoch is held until the others have come."""
     writer = live._writer

@@ -145,13 +145,16 @@ class PartRunner:
     # Inner joins
 
     def _joined(self, number: int, part: Select) -> pa.Table:
-        """One term per changed source: those before it after their change, those after it before theirs."""
-        terms = [joined_schema(part, self.plan.inputs).empty_table()]
-        for source in part.sources:
-            delta = self._delta(source)
-            if delta.num_rows:
-                terms.append(self.term(number, part, source, delta))
-        return pa.concat_tables(terms)
+        """One term per changed source: those before it after their change, those after it before theirs.
+
+        Of several, a row that is new and one that is gone meet in two terms, and cancel out. They do so before Spark
+        evaluates anything: an expression may fail on two rows that were never there together.
+        """
+        schema = joined_schema(part, self.plan.inputs)
+        changes = {source: self._delta(source) for source in part.sources}
+        terms = [self.term(number, part, source, rows) for source, rows in changes.items() if rows.num_rows]
+        joined = pa.concat_tables([schema.empty_table(), *terms])
+        return joined if len(terms) < 2 or is_plain(part) else consolidate(joined)
 
     def term(self, number: int, part: Select, source: Source, rows: pa.Table, *, all_after: bool = False) -> pa.Table:
         """Rows of one source joined with what the others have for them, in columns `alias.column`.
@@ -208,17 +211,14 @@ class PartRunner:
             self._full(terms, number, part, left, right)
 
     def _left(self, terms: Terms, number: int, part: Outer, left: pa.Table, right: pa.Table) -> None:
+        """ΔL and −L₁[K] meet the same R₀, so they are added up first: what is left of them is ΔL without K, and −L₀[K]."""
         to_right, to_left = self._hops(number, part)
-        if left.num_rows:
-            met = self._reach(to_right, named_columns(part.left.alias, left), after=False)
-            terms.add(part, {part.left.alias: left, part.right.alias: met})
-        if right.num_rows:
-            touched = self._reach(to_left, named_columns(part.right.alias, right), after=True)
-            if touched.num_rows == 0:
-                return
-            for after, sign in ((True, 1), (False, -1)):
-                met = self._reach(to_right, named_columns(part.left.alias, touched), after=after)
-                terms.add(part, {part.left.alias: touched, part.right.alias: met}, sign)
+        touched = self._reach(to_left, named_columns(part.right.alias, right), after=True)
+        sides = [(touched, True), (_without_rows(left, touched), False)]
+        for rows, after in sides:
+            if rows.num_rows:
+                met = self._reach(to_right, named_columns(part.left.alias, rows), after=after)
+                terms.add(part, {part.left.alias: rows, part.right.alias: met})
 
     def _full(self, terms: Terms, number: int, part: Outer, left: pa.Table, right: pa.Table) -> None:
         to_right, to_left = self._hops(number, part)
@@ -250,6 +250,15 @@ class PartRunner:
 
     def _hops(self, number: int, part: Outer) -> tuple[Hop, Hop]:
         return self.plan.ways[number, part.left.alias][0], self.plan.ways[number, part.right.alias][0]
+
+
+def _without_rows(change: pa.Table, rows: pa.Table) -> pa.Table:
+    """A change less some rows, added up."""
+    if rows.num_rows == 0:
+        return change
+    place = rows.column_names.index(names.WEIGHT)
+    taken = rows.set_column(place, rows.schema.field(place), pc.negate(rows[names.WEIGHT]))
+    return taken if change.num_rows == 0 else consolidate(pa.concat_tables([change, taken]))
 
 
 def joined_schema(part: Select, inputs: Mapping[str, Shape]) -> pa.Schema:

@@ -2,12 +2,13 @@
 
 For a left join, with K the join keys of ΔR and [K] the rows that have one of them,
 
-    Δ(L ⟕ R) = ΔL ⟕ R₀  +  ( L₁[K] ⟕ R₁[K]  −  L₁[K] ⟕ R₀[K] )
+    Δ(L ⟕ R) = L₁[K] ⟕ R₁[K]  +  ( ΔL − L₁[K] ) ⟕ R₀
 
 Why it is sound: with R held still a left join is linear in L, for each left row is matched or padded by itself. With L
 held still, a left row's result depends on the right rows of its own key only, so rows of other keys do not change; for
 those of K the old result is taken back and the new one put in its place, and what is the same in both cancels. A row with
-NULL among its keys matches nothing: it is in ΔL or it does not change.
+NULL among its keys matches nothing: it is in ΔL or it does not change. ΔL − L₁[K] is added up before it is joined: then it is
+ΔL without the keys of K, and −L₀[K], so no left row meets a right row that it was never beside, and on which the query may fail.
 
 For a full join both sides pad, so the keys of both changes are looked at:
 
