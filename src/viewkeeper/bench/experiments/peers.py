@@ -89,9 +89,9 @@ SPARK_UNLIKE = "Parquet to Parquet, no keys; the same whatever changed"
 
 def sizes(settings: Settings) -> dict[str, int]:
     return {
-        "rows": settings.size(100_000, 4_000),
-        "partners": settings.size(10_000, 400),
-        "changes": settings.size(100_000, 2_000),
+        "rows": settings.size(50_000, 4_000),
+        "partners": settings.size(5_000, 400),
+        "changes": settings.size(50_000, 2_000),
         "small_changes": settings.size(1_000, 100),
         "bulk_batches": 3 if not settings.quick else 2,
         "small_batches": 6 if not settings.quick else 2,

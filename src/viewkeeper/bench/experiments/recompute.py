@@ -47,7 +47,7 @@ def sizes(settings: Settings) -> dict[str, int]:
         "partners": settings.size(100_000, 2_000),
         "changes": min(CHANGES, steps[0] // 10),
         "epochs": 1 if settings.quick else EPOCHS,
-        "crossover_rows": settings.size(1_000_000, 20_000),
+        "crossover_rows": settings.size(500_000, 20_000),
         "repetitions": 1 if settings.quick else 2,
     }
 
