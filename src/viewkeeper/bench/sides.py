@@ -97,16 +97,9 @@ class Applying:
         self._edition = 1 - self._edition
 
     def write(self, number: int) -> None:
-        self._epoch(os.cpu_count() or 1)
-
-    def write_in_turn(self, number: int) -> None:
-        """The same, one region at a time."""
-        self._epoch(1)
-
-    def _epoch(self, workers: int) -> None:
         epoch = self._store.begin("g", {}, term=1).epoch
         shares = self._shares[self._edition]
-        with ThreadPoolExecutor(workers) as pool:
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             list(pool.map(lambda region: self._store.apply("v", region, shares[region], epoch, 1), range(REGIONS)))
         self._store.commit("g", epoch, term=1)
 

@@ -42,17 +42,13 @@ def sizes(settings: Settings) -> dict[str, int]:
 
 
 def measure(settings: Settings) -> Iterator[Finding]:
-    """Beside the group of more and more views, one of a single view over the same table: both follow the same changes.
-
-    Few views take little longer than one, so there the difference wants more repetitions, and they are cheap.
-    """
+    """Beside the group of more and more views, one of a single view over the same table: both follow the same changes."""
     size = sizes(settings)
     steps = QUICK if settings.quick else STEPS
     with closing(Wide(settings.folder / "wide.vk", size, settings.seed)) as wide:
         for count in steps:
             wide.have(count)
-            repetitions = size["repetitions"] if settings.quick or count == steps[-1] else 2 * size["repetitions"]
-            found = in_turn({"all": wide.epoch_of_all, "one": wide.epoch_of_one}, repetitions)
+            found = in_turn({"all": wide.epoch_of_all, "one": wide.epoch_of_one}, size["repetitions"])
             mark = Mark("one epoch of all views", count)
             yield compared(f"{count} views (raw: 1)", found["all"], found["one"], mark=mark)
             if count > 1:

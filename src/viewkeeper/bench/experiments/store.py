@@ -64,10 +64,6 @@ def _put(settings: Settings, ours: Putting, raw: Upserting) -> Iterator[Outcome]
 def _apply(settings: Settings, ours: Applying, raw: Upserting) -> Iterator[Outcome]:
     yield from _write_new(settings, "apply, new rows", ours, raw, 0.35)
     yield from _write_over(settings, "apply, changed rows", ours, raw, 0.35)
-    in_turn = Way(ours.write_in_turn, ours.check, ours.turn)
-    plain = Way(raw.write, raw.check, raw.turn)
-    what = "apply, changed rows, one region at a time"
-    yield from compare(Comparison(what, in_turn, plain, repetitions=settings.bulk_repetitions - 1, warmups=0))
 
 
 def _write_new(settings: Settings, what: str, ours: Side, raw: Side, least: float) -> Iterator[Outcome]:
