@@ -1,4 +1,7 @@
-"""A process that forks while it has a database open. Both use it; the parent closes it first, the child goes on."""
+"""A process that forks while it has a database open. Both use it; the parent closes it first, the child goes on.
+
+Every write asks for a checkpoint, so that some are on their way when it forks.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ import os
 import sys
 
 import viewkeeper as vk
+from viewkeeper.store.embedded import checkpoints
+
+checkpoints.AFTER = 1
 
 
 def write(table: vk.Table, first: int) -> None:

@@ -21,6 +21,7 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ import adbc_driver_sqlite
 import pyarrow as pa
 
 from viewkeeper.errors import Busy, Corrupt, DiskFull, InputError, ReadOnly, StorageError, ViewkeeperError
+from viewkeeper.store.embedded.checkpoints import LONGEST, Checkpoints
 
 BATCH_ROWS = 65_536
 """Rows per Arrow batch of a result."""
@@ -44,6 +46,9 @@ IDLE_BYTES = 96 * CACHE_BYTES
 
 IDLE_SHARE = 6
 """Files with idle connections, as a share of the process's file descriptors: each takes up to three, and half are others'."""
+
+PAGE_BYTES = 4_096
+"""SQLite's, unless a file was made with others."""
 
 OPENING_FAILED = ("unable to open", "failed to open", "disk I/O error")
 """SQLite's words for a file that is not there. The last is for one that goes while it is being opened: before SQLite opens
@@ -74,6 +79,8 @@ class Connection:
         self.kept_bytes = 0
         self.inside = False
         """Whether it may be in a transaction: said before one is begun, and taken back after it has ended."""
+        self.written = 0
+        """Pages that may have been written through it, since somebody last took note of them."""
         self._timeout = timeout
         self._statements: dict[str, Any] = {}
         self._made: set[str] = set()
@@ -92,6 +99,7 @@ class Connection:
             f"synchronous={synchronous}",
             f"cache_size=-{CACHE_BYTES >> 10}",
             "temp_store=MEMORY",
+            f"wal_autocheckpoint={LONGEST}",
         ):
             self.query(f"PRAGMA {pragma}")
 
@@ -126,6 +134,7 @@ class Connection:
             except adbc_driver_manager.Error as error:
                 self.inside = was_inside and NO_TRANSACTION not in str(error)
                 raise
+        self.written += 1 if parameters is None else parameters.num_rows + parameters.nbytes // PAGE_BYTES
         if sql in ("COMMIT", "ROLLBACK"):
             self.inside = False
 
@@ -163,6 +172,7 @@ class Connection:
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
         """Everything inside sees the file as it was at its first read."""
+        written = self.written
         self.execute("BEGIN")
         try:
             yield
@@ -170,6 +180,7 @@ class Connection:
             self.rollback()
             raise
         self.execute("COMMIT")
+        self.written = written
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
@@ -312,6 +323,8 @@ class Pool:
         self._idle: OrderedDict[Path, list[Connection]] = OrderedDict()
         self._idle_bytes = 0
         self._most_files = _most_files()
+        self._connect = partial(Connection, synchronous=self._synchronous, timeout=self._timeout)
+        self._checkpoints = Checkpoints(self._connect)
 
     @contextlib.contextmanager
     def use(self, path: Path, *, create: bool = False) -> Iterator[Connection]:
@@ -351,12 +364,13 @@ class Pool:
             if waiting:
                 self._idle_bytes -= waiting[-1].kept_bytes
                 return waiting.pop()
-        return Connection(path, synchronous=self._synchronous, timeout=self._timeout, create=create)
+        return self._connect(path, create=create)
 
     def give_back(self, connection: Connection) -> None:
         if connection.inside:
             connection.abandon()
             return
+        written, connection.written = connection.written, 0
         with contextlib.suppress(OSError):  # a file that was dropped: the connection keeps what it kept
             connection.kept_bytes = min(CACHE_BYTES, connection.path.stat().st_size)
         surplus: list[Connection] = []
@@ -366,6 +380,8 @@ class Pool:
             else:
                 surplus += self._keep(connection)
         _close_all(surplus)
+        if written and not self._ended:
+            self._checkpoints.written(connection.path, written)
 
     def _keep(self, connection: Connection) -> list[Connection]:
         """Those that have to go for it."""
@@ -391,12 +407,13 @@ class Pool:
         self.close()
 
     def close(self, under: Path | None = None) -> None:
-        """Close idle connections: all of them, or those to files under a folder."""
+        """Close idle connections: all of them, or those to files under a folder. None is open beside them either."""
         if self._process != os.getpid():
             return
         with self._lock:
             paths = [path for path in self._idle if under is None or under in path.parents]
             closing = [connection for path in paths for connection in self._forget(path)]
+        self._checkpoints.leave(under)
         _close_all(closing)
 
 
