@@ -30,6 +30,8 @@ class ViewCatalog:
     store: Store
     _plans: dict[str, tuple[Definition, ViewPlan]] = field(default_factory=dict)
     _read: dict[str, Definition] = field(default_factory=dict)
+    _seen: dict[str, tuple[Definition, Shape]] = field(default_factory=dict)
+    """What was found last under each name that somebody read, and stays true of the table that it was found with."""
 
     def _recorded(self) -> list[Definition]:
         """Every definition, each text read once."""
@@ -99,11 +101,19 @@ class ViewCatalog:
 
     def shape_of(self, name: str) -> Shape:
         """The same, of the view that has this name now: the table that was seen is that of the definition that was there
-        before and after, and not of one that took its name in between."""
+        before and after, and not of one that took its name in between.
+
+        What was found before holds as long as there is the same definition, and the same table to go with it: that one was
+        there when its first epoch had been committed, and none other ever has its number.
+        """
+        seen = self._seen.get(name)
+        if seen is not None and self._on_record(name) == seen[0] and self.store.number(name) == seen[1].spec.number:
+            return seen[1]
         while True:
             definition = self.definition(name)
             shape = self.shape(definition)
             if self._on_record(definition.name) == definition:
+                self._seen[definition.name] = definition, shape
                 return shape
 
     def plan(self, definition: Definition) -> ViewPlan:

@@ -85,6 +85,9 @@ class _OfThread(threading.local):
 
     def __init__(self) -> None:
         self.sessions: dict[bool, SparkSession] = {}
+        self.empty: dict[str, tuple[str, pa.Schema]] = {}
+        """What stands for a table without rows in the session for small inputs, which nobody but us gets to see: by the name
+        in small letters, as Spark tells names apart, the name and the columns."""
         self.actions = 0
 
 
@@ -117,7 +120,7 @@ class Spark:
 
         session = self.session(large=False)
         with _Explained(sql, analysing=True):
-            self._register(session, {name: schema.empty_table() for name, schema in tables.items()})
+            self._register({name: schema.empty_table() for name, schema in tables.items()}, large=False)
             return arrow_schema(session.sql(sql).schema)
 
     def run(self, sql: str, tables: Mapping[str, pa.Table | DataFrame], schema: pa.Schema | None = None) -> pa.Table:
@@ -127,7 +130,7 @@ class Spark:
         size = sum(table.num_rows if isinstance(table, pa.Table) else LARGE for table in tables.values())
         session = self.session(large=size >= LARGE)
         with _Explained(sql, analysing=False):
-            self._register(session, tables)
+            self._register(tables, large=size >= LARGE)
             self._own.actions += 1
             frame = session.sql(sql)
             wanted = arrow_schema(frame.schema) if schema is None else schema
@@ -140,7 +143,7 @@ class Spark:
         """A query as a DataFrame, for a user to go on with."""
         session = self.session()
         with _Explained(sql, analysing=True):
-            self._register(session, tables)
+            self._register(tables, large=True)
             return session.sql(sql)
 
     def collect(self, frame: DataFrame) -> pa.Table:
@@ -149,10 +152,22 @@ class Spark:
             self._own.actions += 1
             return frame.toArrow()
 
-    def _register(self, session: SparkSession, tables: Mapping[str, pa.Table | DataFrame]) -> None:
+    def _register(self, tables: Mapping[str, pa.Table | DataFrame], *, large: bool) -> None:
+        """Give tables their names. To name an empty one again would take Spark as long as to analyse a query over it."""
         for name, table in tables.items():
-            frame = _frame(session, table) if isinstance(table, pa.Table) else table
-            frame.createOrReplaceTempView(name)
+            described = (
+                (name, table.schema) if isinstance(table, pa.Table) and not table.num_rows and not large else None
+            )
+            known = None if large else self._own.empty.pop(name.lower(), None)
+            if described is None or known is None or not _are_same(described, known):
+                frame = _frame(self.session(large), table) if isinstance(table, pa.Table) else table
+                frame.createOrReplaceTempView(name)
+            if described is not None:
+                self._own.empty[name.lower()] = described
+
+
+def _are_same(one: tuple[str, pa.Schema], other: tuple[str, pa.Schema]) -> bool:
+    return one[0] == other[0] and one[1].equals(other[1], check_metadata=True)
 
 
 def _settle(session: SparkSession, settings: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import EllipsisType
 from typing import Any
@@ -30,6 +31,9 @@ FORMAT = 2
 LONGEST_LEASE = 600.0
 """Seconds. A lease that ends later than this was taken before the machine's clock was set back: its holder, if it lives, has
 not renewed it since, and is fenced off like any other that slept."""
+
+KNOWN_SPECS = 4_096
+"""Tables whose text is not read again: whoever plans an epoch looks at all of them."""
 
 _DDL = (
     "CREATE TABLE tables (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE COLLATE NOCASE, spec TEXT)",
@@ -369,6 +373,7 @@ def _text_of(spec: TableSpec) -> str:
     return json.dumps({"name": spec.name, "schema": schema, **shape, "kind": spec.kind.value, "group": spec.group})
 
 
+@lru_cache(KNOWN_SPECS)
 def _spec_of(number: int, text: str) -> TableSpec:
     stored = json.loads(text)
     return TableSpec(
