@@ -55,12 +55,12 @@ def measure(settings: Settings) -> Iterator[Finding]:
                 )
             )
             settings.shared.have(tables, COUNTS)
-            repetitions, warmups = (2, 0) if step == steps[-1] else (size["repetitions"], 1)
-            yield from _at(tables, step, repetitions, warmups)
+            repetitions = 2 if step == steps[-1] else size["repetitions"]
+            yield from _at(tables, step, repetitions, warmups=1 if step == steps[0] else 0)
 
 
-def _at(tables: Tables, rows: int, repetitions: int, warmups: int) -> Iterator[Finding]:
-    """The largest table comes last, when nothing is cold any more."""
+def _at(tables: Tables, rows: int, repetitions: int, *, warmups: int) -> Iterator[Finding]:
+    """After the smallest table nothing is cold any more."""
     answers: set[int] = set()
     found = in_turn(
         {

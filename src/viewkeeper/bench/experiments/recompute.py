@@ -15,6 +15,8 @@ from math import exp, log
 from statistics import median
 from time import perf_counter
 
+from pyspark.sql import SparkSession
+
 from viewkeeper.bench.experiment import Experiment, Plot
 from viewkeeper.bench.outcomes import Finding, Mark, Outcome, Sample
 from viewkeeper.bench.recompute import Recompute
@@ -32,7 +34,7 @@ CASES = {
     "delete": Mix(),
 }
 STEPS = (10_000, 100_000, 250_000, 1_000_000, 10_000_000)
-QUICK = (1_000, 10_000)
+QUICK = (1_000, 10_000, 20_000)
 CHANGES = 1_000
 EPOCHS = 3
 """Epochs of a kind in each round, of which the median counts: they are short, and the machine is not quiet."""
@@ -55,24 +57,36 @@ def sizes(settings: Settings) -> dict[str, int]:
 def measure(settings: Settings) -> Iterator[Finding]:
     size = sizes(settings)
     base = Spark().session()
-    steps = [step for name, step in size.items() if name.startswith("rows")]
-    for step in steps[:-1]:
-        folder = settings.folder / f"{step}.vk"
-        with closing(Tables(folder, step, min(step, size["partners"]), settings.seed)) as tables:
-            settings.shared.have(tables, VIEW)
-            anew = Recompute(base, settings.shared.exported(tables))
-            yield from _cases(tables, anew, step, size, warmups=1 if step == steps[0] else 0)
-            yield proved(f"{step:,} rows, rows verified", partial(verified, tables.db, [VIEW.name]))
-    large = settings.shared.tables(steps[-1], size["partners"])
-    settings.shared.have(large, VIEW)
-    yield from _cases(large, Recompute(base, settings.shared.exported(large)), steps[-1], size, warmups=0)
-    yield proved(f"{steps[-1]:,} rows, rows compared", partial(same_as_arrow, large, (VIEW,)))
-    with closing(
-        Tables(settings.folder / "share.vk", size["crossover_rows"], size["partners"], settings.seed)
-    ) as tables:
+    smallest, *steps = (step for name, step in size.items() if name.startswith("rows"))
+    yield from _own(settings, base, smallest, size, warmups=1)
+    for step in steps[:-2]:
+        yield from _own(settings, base, step, size, warmups=0)
+    for step in steps[-2:]:
+        tables = settings.shared.tables(step, size["partners"])
+        yield from _at(settings, base, tables, step, size, warmups=0)
+        yield proved(f"{step:,} rows, rows compared", partial(same_as_arrow, tables, (VIEW,)))
+    with _made(settings, size["crossover_rows"], size) as tables:
         settings.shared.have(tables, VIEW)
         yield from _crossover(tables, Recompute(base, settings.shared.exported(tables)), size)
         yield proved("crossover, rows verified", partial(verified, tables.db, [VIEW.name]))
+
+
+def _own(settings: Settings, base: SparkSession, rows: int, size: dict[str, int], *, warmups: int) -> Iterator[Outcome]:
+    """Tables that nobody else needs."""
+    with _made(settings, rows, size) as tables:
+        yield from _at(settings, base, tables, rows, size, warmups=warmups)
+        yield proved(f"{rows:,} rows, rows verified", partial(verified, tables.db, [VIEW.name]))
+
+
+def _made(settings: Settings, rows: int, size: dict[str, int]) -> closing[Tables]:
+    return closing(Tables(settings.folder / f"{rows}.vk", rows, min(rows, size["partners"]), settings.seed))
+
+
+def _at(
+    settings: Settings, base: SparkSession, tables: Tables, rows: int, size: dict[str, int], *, warmups: int
+) -> Iterator[Outcome]:
+    settings.shared.have(tables, VIEW)
+    yield from _cases(tables, Recompute(base, settings.shared.exported(tables)), rows, size, warmups=warmups)
 
 
 def _cases(tables: Tables, by_hand: Recompute, rows: int, size: dict[str, int], *, warmups: int) -> Iterator[Outcome]:
