@@ -111,6 +111,22 @@ def test_one_that_fails_does_not_keep_others_from_theirs(tmp_path: Path) -> None
     assert tried == ["one.db", "other.db", "one.db"]
 
 
+def test_a_write_succeeds_where_there_is_no_thread_to_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that is ending."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    path = tmp_path / "one.db"
+    with closing_pool(tmp_path) as pool:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            written(pool, path, 2 * AFTER)
+        with pool.use(path) as one, one.writing():
+            one.execute("INSERT INTO t VALUES (?)", pa.record_batch([pa.array([b""] * AFTER)], names=["a"]))
+        assert comes_true(lambda: path.stat().st_size >= 2 * AFTER * PAGE_BYTES), "and it is made up for later"
+
+
 def test_tables_come_and_go_beside_checkpoints_that_never_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "AFTER", 1)
     folder = tmp_path / "shop.vk"

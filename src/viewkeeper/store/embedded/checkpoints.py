@@ -2,7 +2,7 @@
 
 SQLite appends what is written to a journal (its WAL), and now and then copies the pages of the journal to their places in
 the file: a checkpoint. Left to itself it does so within the commit that makes the journal too long. Of an epoch of a
-thousand rows in places of their own that is the longest part by far, and the longer the more pages the file has. Nobody
+thousand rows in places of their own that is the longest part, and the longer the more pages the file has. Nobody
 needs it to go on: what is committed is on the disk, in the journal, where readers find it. So a thread does it that lasts as
 long as there is something to do, through a connection of its own. It takes no lock that a writer or a reader waits for
 (SQLite's PASSIVE), and ends early where a reader still needs the file as it was.
@@ -18,8 +18,6 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from viewkeeper.errors import ViewkeeperError
 
 if TYPE_CHECKING:
     from viewkeeper.store.embedded.connection import Connection
@@ -53,8 +51,7 @@ class Checkpoints:
             if path not in self._waiting:
                 self._waiting.append(path)
             if not self._at_work:
-                self._at_work = True
-                threading.Thread(target=self._work, name="viewkeeper-checkpoints", daemon=True).start()
+                self._start()
 
     def leave(self, under: Path | None = None) -> None:
         """No file under a folder, or none at all, is open here when this returns, or will be until it is written to again."""
@@ -63,6 +60,17 @@ class Checkpoints:
                 del self._pages[path]
             self._waiting = [path for path in self._waiting if not _is_under(path, under)]
             self._changed.wait_for(lambda: self._running is None or not _is_under(self._running, under))
+
+    def _start(self) -> None:
+        """A thread, unless there is none to be had: to a process that ends, or has too many. The rows are committed all the same.
+
+        An interrupt in between leaves no thread, and none is started any more: better than two at once.
+        """
+        self._at_work = True
+        try:
+            threading.Thread(target=self._work, name="viewkeeper-checkpoints", daemon=True).start()
+        except RuntimeError:
+            self._at_work = False
 
     def _work(self) -> None:
         while True:
@@ -73,7 +81,10 @@ class Checkpoints:
                 if self._running is None:
                     return
                 path = self._running
-            with suppress(ViewkeeperError), closing(self._connect(path)) as connection:
+            with (
+                suppress(Exception),
+                closing(self._connect(path)) as connection,
+            ):  # whoever leaves waits for this thread
                 connection.query_few("PRAGMA wal_checkpoint(PASSIVE)")
 
 
