@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,12 +21,11 @@ from viewkeeper.maintain.plan import BlockPlan, group_columns
 from viewkeeper.sql.algebra import Aggregate, Function, Top
 from viewkeeper.store.contract import Applied, Pick, TableSpec
 from viewkeeper.store.regions import regions_of
+from viewkeeper.store.threads import side_by_side
 
 PARALLEL_FROM = 500
 """Rows from which regions are written side by side: each waits for the disk, and 1,000 rows among ten million take a seventh less
 so. With fewer rows most of it is Python, which threads do not share."""
-
-Answer = TypeVar("Answer")
 
 
 @dataclass
@@ -237,17 +233,9 @@ def apply_by_region(step: Step, spec: TableSpec, desired: pa.Table) -> Applied:
         return step.store.apply(spec.name, region, share, step.epoch, step.term)
 
     touched = [int(region) for region in np.unique(regions)]
-    for done in side_by_side(apply_to, touched, desired.num_rows):
+    for done in side_by_side(apply_to, touched, worth=desired.num_rows >= PARALLEL_FROM):
         total = Applied(total.inserted + done.inserted, total.updated + done.updated, total.deleted + done.deleted)
     return total
-
-
-def side_by_side(action: Callable[[int], Answer], regions: Sequence[int], rows: int) -> list[Answer]:
-    """An action per region: in threads where there is enough to do, since Arrow and the store leave the interpreter alone."""
-    if rows < PARALLEL_FROM or len(regions) < 2:
-        return [action(region) for region in regions]
-    with ThreadPoolExecutor(max_workers=min(len(regions), os.cpu_count() or 1)) as pool:
-        return list(pool.map(action, regions))
 
 
 def replace_rows(step: Step, spec: TableSpec, desired: pa.Table) -> Applied:

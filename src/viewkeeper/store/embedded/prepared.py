@@ -30,12 +30,11 @@ from viewkeeper.store.embedded.writes import (
     PendingDecision,
     Work,
     as_expected,
-    change,
+    change_all,
     commit_decided,
     complete,
     lock,
     refuse_pending,
-    side_by_side,
     split,
 )
 
@@ -95,7 +94,7 @@ class PreparedWrites:
         if not all(as_expected(region) for region in locked):
             return False
         stamp = self.files.clock.tick()
-        side_by_side(lambda region: change(region, stamp), locked)
+        change_all(locked, stamp)
         parts = [(region.participant, region.entries) for region in locked if region.entries]
         if parts:
             self._done.append((stamp, parts))

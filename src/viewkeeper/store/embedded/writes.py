@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -22,6 +20,7 @@ from viewkeeper.store.embedded.log import Entry, unpack
 from viewkeeper.store.embedded.transactions import Decision, Participant
 from viewkeeper.store.fit import made_again, misfit
 from viewkeeper.store.regions import regions_of
+from viewkeeper.store.threads import side_by_side
 
 PARALLEL_FROM = 20_000
 """Rows from which a write's regions are worked on side by side."""
@@ -88,7 +87,7 @@ def _attempt(files: Files, works: list[Work]) -> bool:
         if not all(as_expected(region) for region in locked):
             return False
         stamp = files.clock.tick()
-        side_by_side(lambda region: change(region, stamp), locked)
+        change_all(locked, stamp)
         changed = [region for region in locked if region.entries]
         if len(changed) == 1:
             _commit_alone(changed[0])
@@ -222,7 +221,12 @@ def _roll_forward(files: Files, handle: Handle, decision: Decision, participant:
 # What a region is to become
 
 
-def change(region: Locked, stamp: int) -> None:
+def change_all(regions: list[Locked], stamp: int) -> None:
+    total = sum(mutation.rows.num_rows for region in regions for mutation in region.work.mutations)
+    side_by_side(lambda region: _change(region, stamp), regions, worth=total >= PARALLEL_FROM)
+
+
+def _change(region: Locked, stamp: int) -> None:
     desired = [_desired(region, mutation) for mutation in region.work.mutations]
     if not desired:
         return
@@ -353,14 +357,3 @@ def by_region(handle: Handle, table: pa.Table | None) -> Iterable[tuple[int, pa.
         return
     for region in np.unique(regions):
         yield int(region), table.filter(pa.array(regions == region))
-
-
-def side_by_side(action: Callable[[Locked], None], regions: list[Locked]) -> None:
-    """SQLite and Arrow work without the interpreter's lock, so threads help where there is much to do."""
-    total = sum(mutation.rows.num_rows for region in regions for mutation in region.work.mutations)
-    if len(regions) < 2 or total < PARALLEL_FROM:
-        for region in regions:
-            action(region)
-        return
-    with ThreadPoolExecutor(max_workers=min(len(regions), os.cpu_count() or 1)) as pool:
-        list(pool.map(action, regions))
