@@ -6,13 +6,15 @@ sums of integers and of a join on a key, and knows nothing of how views are main
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import viewkeeper as vk
-from viewkeeper.bench.runner import Wrong
+from viewkeeper.bench.outcomes import Outcome
+from viewkeeper.bench.runner import Wrong, proved, verified
 from viewkeeper.bench.sides import difference
 from viewkeeper.bench.workload import Query, Tables
 
@@ -30,6 +32,15 @@ def same_sums(db: vk.Database, view: str) -> int:
     """Rows of a view that sums y of R by x, brought to the newest cut."""
     db.refresh(view)
     return same_rows(db, view, "x", _sums(db).select(["x", "s"]))
+
+
+def sums_proved(databases: Mapping[str, vk.Database], view: str) -> Iterator[Outcome]:
+    """The same view in several databases: the oracle looks at the first, which was followed like the others, Arrow at those."""
+    for number, (name, db) in enumerate(databases.items()):
+        if number == 0:
+            yield proved(f"{name}, rows verified", partial(verified, db, [view]))
+        else:
+            yield proved(f"{name}, rows compared", partial(same_sums, db, view))
 
 
 def same_rows(db: vk.Database, view: str, key: str, expected: pa.Table) -> int:

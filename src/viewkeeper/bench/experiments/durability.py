@@ -14,9 +14,10 @@ from time import perf_counter
 
 from viewkeeper.bench.experiment import Experiment, Kind, Plot
 from viewkeeper.bench.outcomes import Finding, Mark
-from viewkeeper.bench.runner import in_turn, proved, refreshed, speed, verified
+from viewkeeper.bench.runner import in_turn, refreshed, speed
 from viewkeeper.bench.settings import Settings
 from viewkeeper.bench.streams import Spread, Stream
+from viewkeeper.bench.truth import sums_proved
 
 LEVELS = ("full", "normal", "off")
 
@@ -53,8 +54,7 @@ def measure(settings: Settings) -> Iterator[Finding]:
                 raw = None if level == "full" else found["full"]
                 title = f"{what}, {level}" + (" (raw: full)" if raw else "")
                 yield speed(title, count, found[level], raw, mark=Mark(level, what), unit="rows/s")
-        for level, stream in streams.items():
-            yield proved(f"{level}, rows verified", partial(verified, stream.db, ["v"]))
+        yield from sums_proved({level: stream.db for level, stream in streams.items()}, "v")
 
 
 def _stream(settings: Settings, level: str) -> Stream:

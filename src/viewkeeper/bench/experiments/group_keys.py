@@ -12,9 +12,10 @@ from functools import partial
 
 from viewkeeper.bench.experiment import Experiment, Plot
 from viewkeeper.bench.outcomes import Finding, Mark, floor
-from viewkeeper.bench.runner import in_turn, proved, refreshed, speed, verified
+from viewkeeper.bench.runner import in_turn, refreshed, speed
 from viewkeeper.bench.settings import Settings
 from viewkeeper.bench.streams import Spread, Stream
+from viewkeeper.bench.truth import sums_proved
 
 KEYS = (1_000_000, 100_000, 10_000, 1_000, 100, 10, 2)
 FEW, MANY = 2, 100_000
@@ -51,8 +52,7 @@ def measure(settings: Settings) -> Iterator[Finding]:
             raw, limit = (found[MANY], LIMIT) if keys == FEW else (None, None)
             what = f"{keys:,} keys" + (f" (raw: {MANY:,})" if raw else "")
             yield speed(what, operations, measured, raw, limit, Mark("sum by group", keys))
-        for keys, stream in streams.items():
-            yield proved(f"{keys:,} keys, rows verified", partial(verified, stream.db, ["v"]))
+        yield from sums_proved({f"{keys:,} keys": stream.db for keys, stream in streams.items()}, "v")
 
 
 def _epoch(stream: Stream, operations: int) -> float:

@@ -43,7 +43,7 @@ def sizes(settings: Settings) -> dict[str, int]:
         "large_rows": settings.size(10_000_000, 100_000),
         "partners": settings.size(100_000, 2_000),
         "most_changes": _steps(settings)[-1],
-        "repetitions": 1 if settings.quick else 7,
+        "repetitions": 1 if settings.quick else 5,
     }
 
 

@@ -73,7 +73,7 @@ class Sizes:
             )
         )
         epoch = min(EPOCH, small // 20)
-        fills, repetitions, pairs, epochs, bulk = (1, 1, 2, 1, 1) if settings.quick else (2, 3, 5, 4, 2)
+        fills, repetitions, pairs, epochs, bulk = (1, 1, 2, 1, 1) if settings.quick else (2, 3, 5, 3, 2)
         return cls(small, large, partners, changes, epoch, fills, repetitions, pairs, epochs, bulk)
 
     def by_name(self) -> dict[str, int]:
@@ -185,8 +185,7 @@ class Run:
         yield compared(what, found["large"], found["small"], SLOWER_WITH_MORE_ROWS)
 
     def _mean_epoch(self, tables: Tables, query: Query, note: str = "") -> float:
-        """Of as many as have a checkpoint among them, where SQLite brings its journal into the file: it is paid for by some,
-        and is owed by all."""
+        """Of some: where the journal is brought into the file beside one of them, that slows one, and is owed by all."""
         return statistics.mean(self._epochs(tables, query, self.sizes.epochs_of_a_pair, note))
 
     def _epochs(self, tables: Tables, query: Query, count: int, note: str = "") -> list[float]:
@@ -292,8 +291,9 @@ EXPERIMENT = Experiment(
         "evaluates, and that one statement takes longer than anything else in it. A fill and a large epoch are "
         "spent in Spark tasks that write to SQLite: a join writes a row for each row of R, and MIN and MAX keep "
         "an index of all values. Spark's recomputation writes Parquet, which has no keys. The join's small epoch is the "
-        "one that a larger table slows down most: what it writes lies a page each among ten million rows, and several "
-        "to a page among one million, which a checkpoint writes together."
+        "one that a larger table slows down most: what it reads and writes lies a page each among ten million rows, "
+        "and several to a page among one million. Pages are brought from SQLite's journal to their places beside the "
+        "epochs, by another thread."
     ),
     measure=measure,
     sizes=lambda settings: Sizes.of(settings).by_name(),
