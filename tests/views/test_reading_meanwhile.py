@@ -146,3 +146,28 @@ def test_a_view_is_read_as_whoever_made_it_again_made_it(two: Pair) -> None:
     one.drop("sums")
     with pytest.raises(vk.NotFound, match='"sums" does not exist'):
         view.scan()
+
+
+def test_a_view_that_is_made_again_alike_is_another(two: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process remembers of the one before is not taken for the new one, nor before that is committed."""
+    one, other = two
+    one.create_view("sums", SUMS)
+    assert other.view("sums").get("a") == {"x": "a", "s": 1, "n": 1}
+    one.drop("sums")
+    one.table("t").put({"k": 9, "x": "a", "y": 100})
+    commit = one._store.commit
+    looked: list[str] = []
+
+    def not_yet(*args: Any) -> None:
+        with pytest.raises(vk.NotFound, match='"sums" does not exist'):
+            other.view("sums")
+        looked.append("sums")
+        commit(*args)
+
+    monkeypatch.setattr(one._store, "commit", not_yet)
+    one.create_view("sums", SUMS)
+    assert looked == ["sums"]
+    assert other.view("sums").get("a") == {"x": "a", "s": 101, "n": 2}
+    one.drop("sums")
+    with pytest.raises(vk.NotFound, match='"sums" does not exist'):
+        other.view("sums")
