@@ -44,6 +44,7 @@ def sizes(settings: Settings) -> dict[str, int]:
         "partners": settings.size(100_000, 2_000),
         "most_changes": _steps(settings)[-1],
         "repetitions": 1 if settings.quick else 5,
+        "repetitions_of_many": 1 if settings.quick else 3,
     }
 
 
@@ -67,7 +68,7 @@ def measure(settings: Settings) -> Iterator[Finding]:
                     name: partial(_epoch, tables, query, changes, watch, jobs, seen[name])
                     for name, tables in both.items()
                 }
-                found = in_turn(sides, size["repetitions"])
+                found = in_turn(sides, size["repetitions" if changes <= LIMITED else "repetitions_of_many"])
                 what = f"{query.title}, {changes:,} changes at {size['large_rows']:,} rows (raw: at {size['small_rows']:,})"
                 mark = Mark(f"{query.title}, large table", changes, raw=f"{query.title}, small table")
                 limit = LIMIT if changes <= LIMITED and not settings.quick else None

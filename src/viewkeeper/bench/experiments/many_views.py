@@ -53,7 +53,8 @@ def measure(settings: Settings) -> Iterator[Finding]:
             yield compared(f"{count} views (raw: 1)", found["all"], found["one"], mark=mark)
             if count > 1:
                 yield _added(count, found["all"], found["one"], LIMIT if count == steps[-1] else None)
-        yield proved("every tenth view, rows verified", partial(verified, wide.db, [*wide.views[::COLUMNS], ALONE]))
+        some = [wide.views[0], wide.views[-1], ALONE]
+        yield proved("three of the views, rows verified", partial(verified, wide.db, some))
         yield proved("all views, rows compared", wide.compared)
 
 

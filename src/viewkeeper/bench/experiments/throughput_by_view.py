@@ -49,9 +49,9 @@ Side = tuple[str, int]
 
 def sizes(settings: Settings) -> dict[str, int]:
     return {
-        "rows": settings.size(40_000, 2_000),
+        "rows": settings.size(60_000, 2_000),
         "partners": settings.size(20_000, 500),
-        "operations": settings.size(40_000, 2_000),
+        "operations": settings.size(60_000, 2_000),
         "most_workers": _workers(settings)[-1],
         "repetitions": 1 if settings.quick else 2,
     }
