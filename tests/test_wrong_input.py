@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from support import check_consistent, connect, ended, start, store_of
+from support import TIMEOUT, check_consistent, connect, ended, start, store_of
 
 import viewkeeper as vk
 from viewkeeper.store.embedded.catalog import FORMAT
@@ -382,9 +383,18 @@ class Filler:
         self.path = place / "filler"
 
     def leave(self, room: int) -> None:
-        self.empty()
-        stat = os.statvfs(self.path.parent)
-        self.path.write_bytes(bytes(max(0, stat.f_bavail * stat.f_frsize - room)))
+        """Files may be growing meanwhile, as journals are brought into them: then there is less to fill."""
+        until = time.monotonic() + TIMEOUT
+        while True:
+            self.empty()
+            stat = os.statvfs(self.path.parent)
+            try:
+                self.path.write_bytes(bytes(max(0, stat.f_bavail * stat.f_frsize - room)))
+            except OSError:
+                if time.monotonic() > until:
+                    raise
+            else:
+                return
 
     def empty(self) -> None:
         self.path.unlink(missing_ok=True)

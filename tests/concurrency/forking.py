@@ -11,8 +11,6 @@ import sys
 import viewkeeper as vk
 from viewkeeper.store.embedded import checkpoints
 
-checkpoints.AFTER = 1
-
 
 def write(table: vk.Table, first: int) -> None:
     for n in range(10):
@@ -30,6 +28,7 @@ def child(db: vk.Database, done: int, go: int) -> None:
 
 
 def main(folder: str) -> None:
+    checkpoints.AFTER = 1
     db = vk.open(folder)
     table = db.create_table("t", "id BIGINT, v BIGINT", primary_key="id", regions=2)
     write(table, 0)

@@ -97,6 +97,47 @@ def test_a_folder_is_left_when_the_checkpoint_in_it_has_ended(tmp_path: Path) ->
     assert sorted(path.name for path in folder.iterdir()) == ["region-0.db"], "the second was never begun"
 
 
+def test_a_database_that_is_collected_by_the_thread_itself_is_closed(tmp_path: Path) -> None:
+    """Whoever let go of one without closing it has it collected wherever the garbage collector runs: here too."""
+    ended = threading.Event()
+
+    def connect(path: Path) -> Connection:
+        found.end()
+        ended.set()
+        return Connection(path, synchronous="OFF", timeout=TIMEOUT, create=True)
+
+    found = Checkpoints(connect)
+    found.written(tmp_path / "one.db", AFTER)
+    assert ended.wait(TIMEOUT)
+    checkpoints.leave_all()
+    found.written(tmp_path / "one.db", AFTER)
+    assert not found._waiting, "it has ended"
+
+
+def test_a_database_can_be_closed_again_after_an_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    db = vk.open(tmp_path / "shop.vk")
+    pool = store_of(db)._files.pool
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoints, "leave", lambda self, under=None: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            db.close()
+    assert pool._idle
+    db.close()
+    assert not pool._idle
+
+
+def test_the_size_of_a_table_is_without_its_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It decides how a table is read: one that is written to all the time is no larger for that."""
+    monkeypatch.setattr(Checkpoints, "written", lambda self, path, pages: None)
+    with vk.open(tmp_path / "shop.vk", durability="off") as db:
+        table = db.create_table("t", "id BIGINT, n BIGINT", primary_key="id", regions=1)
+        for number in range(100):
+            table.put(pa.table({"id": range(1_000), "n": [number] * 1_000}))
+            db.trim(keep_seconds=0)
+        journal = next(tmp_path.rglob("region-0.db-wal")).stat().st_size
+        assert 4 * PAGE_BYTES < store_of(db).size("t") < journal
+
+
 def test_one_that_fails_does_not_keep_others_from_theirs(tmp_path: Path) -> None:
     tried: list[str] = []
 

@@ -30,7 +30,7 @@ import adbc_driver_sqlite
 import pyarrow as pa
 
 from viewkeeper.errors import Busy, Corrupt, DiskFull, InputError, ReadOnly, StorageError, ViewkeeperError
-from viewkeeper.store.embedded.checkpoints import LONGEST, Checkpoints
+from viewkeeper.store.embedded.checkpoints import LONGEST, Checkpoints, leave_all
 
 BATCH_ROWS = 65_536
 """Rows per Arrow batch of a result."""
@@ -100,6 +100,7 @@ class Connection:
             f"cache_size=-{CACHE_BYTES >> 10}",
             "temp_store=MEMORY",
             f"wal_autocheckpoint={LONGEST}",
+            f"journal_size_limit={LONGEST * PAGE_BYTES}",
         ):
             self.query(f"PRAGMA {pragma}")
 
@@ -173,14 +174,16 @@ class Connection:
     def reading(self) -> Iterator[None]:
         """Everything inside sees the file as it was at its first read."""
         written = self.written
-        self.execute("BEGIN")
         try:
-            yield
-        except BaseException:
-            self.rollback()
-            raise
-        self.execute("COMMIT")
-        self.written = written
+            self.execute("BEGIN")
+            try:
+                yield
+            except BaseException:
+                self.rollback()
+                raise
+            self.execute("COMMIT")
+        finally:
+            self.written = written
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
@@ -380,7 +383,7 @@ class Pool:
             else:
                 surplus += self._keep(connection)
         _close_all(surplus)
-        if written and not self._ended:
+        if written:
             self._checkpoints.written(connection.path, written)
 
     def _keep(self, connection: Connection) -> list[Connection]:
@@ -404,16 +407,20 @@ class Pool:
             return
         with self._lock:
             self._ended = True
+        self._checkpoints.end()
         self.close()
 
     def close(self, under: Path | None = None) -> None:
-        """Close idle connections: all of them, or those to files under a folder. None is open beside them either."""
+        """Close idle connections: all of them, or those to files under a folder. None is open beside them either.
+
+        That is waited for first: an interrupt must not find connections that are neither idle nor closed.
+        """
         if self._process != os.getpid():
             return
+        self._checkpoints.leave(under)
         with self._lock:
             paths = [path for path in self._idle if under is None or under in path.parents]
             closing = [connection for path in paths for connection in self._forget(path)]
-        self._checkpoints.leave(under)
         _close_all(closing)
 
 
@@ -431,8 +438,19 @@ _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 def _before_fork() -> None:
-    for pool in list(_pools):
-        pool.close()
+    """All of them, whatever comes meanwhile: who forks is not kept from it by an error here, nor told."""
+    interrupt: BaseException | None = None
+    while True:
+        try:
+            for pool in list(_pools):
+                pool.close()
+            leave_all()
+        except KeyboardInterrupt as error:
+            interrupt = error
+        else:
+            break
+    if interrupt is not None:
+        raise interrupt
 
 
 os.register_at_fork(before=_before_fork)

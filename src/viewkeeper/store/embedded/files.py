@@ -104,14 +104,6 @@ class Files:
         other._held = connections
         return other
 
-    def size(self, path: Path) -> int:
-        """A region's file and what is not yet folded into it."""
-        try:
-            wal = path.with_name(path.name + "-wal")
-            return path.stat().st_size + (wal.stat().st_size if wal.exists() else 0)
-        except FileNotFoundError:
-            raise Dropped from None
-
     def handles(self) -> list[Handle]:
         return [self._open(entry) for entry in self.catalog.entries()]
 

@@ -33,7 +33,7 @@ from viewkeeper.store.contract import (
     TableSpec,
 )
 from viewkeeper.store.embedded import cuts, epochs, log, rows, writes
-from viewkeeper.store.embedded.connection import Connection
+from viewkeeper.store.embedded.connection import PAGE_BYTES, Connection
 from viewkeeper.store.embedded.files import Dropped, Files, Handle, check_open
 from viewkeeper.store.embedded.ordering import sort_indices
 from viewkeeper.store.embedded.prepared import PreparedWrites, prepare
@@ -86,7 +86,9 @@ class EmbeddedStore:
         return partial(EmbeddedStore.open, folder, durability=self._durability, timeout=self._timeout)
 
     def close(self) -> None:
-        self._finalizer()
+        """It can be closed again where an interrupt came in between."""
+        self._files.close()
+        self._finalizer.detach()
 
     # Tables
 
@@ -107,9 +109,15 @@ class EmbeddedStore:
 
     def size(self, table: str) -> int:
         def attempt() -> int:
-            return sum(self._files.size(path) for path in self._files.handle(table).paths)
+            handle = self._files.handle(table)
+            return sum(self._pages(handle, region) for region in range(handle.spec.regions)) * PAGE_BYTES
 
         return self._files.retrying(attempt)
+
+    def _pages(self, handle: Handle, region: int) -> int:
+        """Of a region's file once its journal is in it. The journal itself may be much longer than what it says."""
+        with self._files.region(handle, region) as connection:
+            return int((connection.one("PRAGMA page_count") or (0,))[0])
 
     # Rows
 
