@@ -39,7 +39,7 @@ def sizes(settings: Settings) -> dict[str, int]:
         "rows": settings.size(100_000, 2_000),
         "groups": settings.size(20_000, 500),
         "changes_of_an_epoch": settings.size(100_000, 2_000),
-        "epochs_before": 2 if settings.quick else 4,
+        "epochs_before": 1 if settings.quick else 4,
         "epochs_after": 1 if settings.quick else 5,
     }
 

@@ -104,7 +104,7 @@ def measure(settings: Settings) -> Iterator[Finding]:
     folder = settings.folder / "data"
     _write_data(settings, folder, size)
     truth = Recompute(Spark().session(), folder / "after")
-    for query in QUERIES:
+    for query in QUERIES[:: 3 if settings.quick else 1]:  # in short: the sum, and the sum over the join
         truth.run(query)
         ours = _follow(settings.folder / f"{query.name}.vk", folder, query, len(_counts(size)))
         yield proved(f"{query.name}, viewkeeper, rows compared", partial(_check, ours.rows, truth.result(query), query))

@@ -73,7 +73,7 @@ class Sizes:
             )
         )
         epoch = min(EPOCH, small // 20)
-        fills, repetitions, pairs, epochs, bulk = (1, 1, 2, 1, 1) if settings.quick else (2, 3, 4, 3, 2)
+        fills, repetitions, pairs, epochs, bulk = (1, 1, 1, 1, 1) if settings.quick else (2, 3, 4, 3, 2)
         return cls(small, large, partners, changes, epoch, fills, repetitions, pairs, epochs, bulk)
 
     def by_name(self) -> dict[str, int]:
