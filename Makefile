@@ -5,6 +5,7 @@ PY := .venv/bin/python
 # The stamp holds the path of the folder it was made in. In a copy of that folder, or once the interpreter behind .venv is
 # gone, it does not count.
 READY := .venv/.ready
+PREPARED := .venv/.prepared
 ifneq ($(shell test -x $(PY) && cat $(READY) 2>/dev/null),$(CURDIR))
 STALE := stale
 endif
@@ -20,10 +21,14 @@ setup: $(READY) ## make .venv with everything in it (PYTHON=python3.12 to choose
 $(READY): pyproject.toml constraints.txt scripts/setup.sh $(STALE)
 	@PYTHON="$(PYTHON)" bash scripts/setup.sh
 
+# Who starts Spark many times prepares it once. Without that everything works as well, only slower.
+$(PREPARED): $(READY)
+	-@$(PY) -m viewkeeper prepare && touch $@
+
 demo: $(READY) ## see views follow their tables
 	@$(PY) -m viewkeeper.demo $(ARGS)
 
-test: $(READY) ## run the tests (ARGS="-k name" for some of them)
+test: $(PREPARED) ## run the tests (ARGS="-k name" for some of them)
 	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(READY) ## lint, formatting and types; changes nothing
@@ -35,11 +40,11 @@ fix: $(READY) ## mend what ruff can mend, and format
 	@$(PY) -m ruff check --fix
 	@$(PY) -m ruff format
 
-bench: $(READY) ## measure (QUICK=1 for a short run, ARGS=... for options)
+bench: $(PREPARED) ## measure (QUICK=1 for a short run, ARGS=... for options)
 	@$(PY) -m viewkeeper.bench $(if $(QUICK),--quick) $(ARGS); code=$$?; \
 		$(if $(QUICK),,$(PY) -m viewkeeper.bench.page;) exit $$code
 
-chaos: $(READY) ## faults of every kind against a running database (ARGS="--seconds 3600 --seed 7")
+chaos: $(PREPARED) ## faults of every kind against a running database (ARGS="--seconds 3600 --seed 7")
 	@$(PY) tests/chaos/campaign.py $(ARGS)
 
 build: $(READY) ## make the wheel and the source archive in dist/

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent.parent
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # it is a group
 WANTED = [
     "init", "sql", "put", "get", "find", "scan", "delete", "import", "export", "refresh", "run", "status", "explain",
-    "verify", "repair", "history", "changes", "demo", "bench",
+    "verify", "repair", "history", "changes", "demo", "bench", "prepare",
 ]  # fmt: skip
 
 

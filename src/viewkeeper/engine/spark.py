@@ -196,7 +196,13 @@ def _forget(session: SparkSession, tables: Iterable[str]) -> None:
 
 
 def _local_session() -> SparkSession:
-    """Spark in this process, quiet, with the interpreter that runs us for its Python workers.
+    from viewkeeper.engine.archive import java_options
+
+    return local_session(java_options())
+
+
+def local_session(java: str) -> SparkSession:
+    """Spark in this process, quiet, with the interpreter that runs us for its Python workers. `java` are options of Java's.
 
     With VIEWKEEPER_SPARK_MASTER the workers are processes elsewhere on this machine: they look for us where we were found.
     """
@@ -214,7 +220,9 @@ def _local_session() -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
+        "spark.driver.defaultJavaOptions": java,
         "spark.driver.memory": "2g",
+        "spark.executor.defaultJavaOptions": java,
         "spark.executorEnv.PYTHONPATH": str(Path(errors.__file__).parents[1]),
         "spark.log.level": "ERROR",
         "spark.python.unix.domain.socket.enabled": "true",
