@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from truth import check, rows_of
+from truth import check, rows_of, verify
 
 import viewkeeper as vk
 from viewkeeper.engine.oracle import compare
@@ -55,6 +55,7 @@ def follow(
         step(db)
         assert not db.refresh().failed
         check(db, spark, views)
+    verify(db, views)
 
 
 @pytest.fixture
@@ -223,6 +224,7 @@ def test_an_overflow_stops_one_view_until_the_row_is_mended(rs: vk.Database, spa
     put("r", {"k": 2, "x": "a", "y": 3, "i": 2})(rs)
     assert not rs.refresh().failed
     check(rs, spark, views)
+    verify(rs, views)
 
 
 def test_a_decimal_that_does_not_fit_stops_its_view(db: vk.Database, spark: SparkSession) -> None:
@@ -235,6 +237,7 @@ def test_a_decimal_that_does_not_fit_stops_its_view(db: vk.Database, spark: Spar
     delete("w", 2, 3)(db)
     assert not db.refresh().failed
     check(db, spark, views)
+    verify(db, views)
 
 
 @pytest.mark.parametrize("regions", [1, 8], ids=["in the reading task", "in the writing task"])
@@ -268,6 +271,7 @@ def test_the_range_of_doubles(rs: vk.Database, spark: SparkSession) -> None:
     delete("r", 1)(rs)
     assert not rs.refresh().failed
     check(rs, spark, views)
+    verify(rs, views)
 
 
 # Joins
@@ -557,6 +561,7 @@ def test_clusters(rs: vk.Database, spark: SparkSession) -> None:
         step(rs)
         rs.refresh()
         check(rs, spark, {name: query for name, (query, _) in queries.items()})
+    verify(rs, queries)
     assert {row[1] for row in rows_of(rs.view("keyed").find("b"))} == {"b"}
 
 
@@ -602,6 +607,7 @@ def test_a_view_that_saw_the_rows_arrive_equals_one_made_over_them(rs: vk.Databa
     put("r", {"k": 1, "x": "a", "y": 3})(rs)
     rs.refresh()
     check(rs, spark, {**queries, **late})
+    verify(rs, {**queries, **late})
 
 
 def test_views_share_indexes_come_and_go(rs: vk.Database, spark: SparkSession) -> None:

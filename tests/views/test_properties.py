@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from generator import Scenario, write, write_at_once
 from pyspark.sql import SparkSession
-from truth import assert_same, check
+from truth import assert_same, check, verify
 
 import viewkeeper as vk
 
@@ -56,6 +56,7 @@ def test_views_follow_their_tables(tmp_path: Path, spark: SparkSession, seed: in
             report = steps.refresh()
             assert not report.failed
             check(steps, spark, queries)
+        verify(steps, queries)
         write(once, first)
         assert not once.refresh().failed
         for name, query in queries.items():
@@ -76,6 +77,7 @@ def test_large_epochs_give_the_same(tmp_path: Path, spark: SparkSession, seed: i
         write(db, scenario.batch())
         assert not db.refresh().failed
         check(db, spark, queries)
+        verify(db, queries)
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -98,6 +100,7 @@ def test_views_that_failed_are_true_again(tmp_path: Path, spark: SparkSession, s
         write(db, scenario.batch())
         assert not db.refresh().failed
         check(db, spark, queries)
+        verify(db, queries)
         print(f"seed {seed}: {sorted(failed)} of {sorted(queries)} had failed")
         assert failed or seed not in FIXED_TO_FAIL
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from truth import check
+from truth import check, verify
 
 import viewkeeper as vk
 from viewkeeper.engine.spark import Spark
@@ -55,6 +55,7 @@ def evaluated(db: vk.Database, spark: SparkSession, *queries: str, strategy: str
         change(db)
         assert not db.refresh().failed
         check(db, spark, views)
+    verify(db, views)
 
 
 Given = Callable[[vk.Database], Any]
@@ -388,6 +389,7 @@ def test_deep_nesting_depends_on_nobodys_stack(tables: vk.Database, spark: Spark
     with vk.open(tmp_path / "db.vk", spark=spark) as again:
         assert not deeper(500, again.refresh).failed
         check(again, spark, {"v": query})
+        verify(again, ["v"])
         assert again.view("v").status().strategy == "incremental"
 
 

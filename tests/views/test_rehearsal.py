@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from truth import check
+from truth import check, verify
 
 import viewkeeper as vk
 from viewkeeper.engine.rehearsal import MANNERS, ROWS, Rehearsal, made_up
@@ -87,6 +87,7 @@ def _followed(db: vk.Database, spark: SparkSession, queries: list[str], strategy
         change()
         assert not db.refresh().failed
         check(db, spark, views)
+    verify(db, views)
 
 
 def test_what_is_misread_is_evaluated_again(table: vk.Database, spark: SparkSession) -> None:
