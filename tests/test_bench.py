@@ -25,6 +25,7 @@ from viewkeeper.bench.outcomes import (
     Breakdown,
     Finding,
     Mark,
+    Of,
     Outcome,
     Sample,
     Trace,
@@ -36,7 +37,7 @@ from viewkeeper.bench.outcomes import (
 from viewkeeper.bench.phases import STEPS, Watch, watched
 from viewkeeper.bench.registry import EXPERIMENTS, MODULES
 from viewkeeper.bench.report import Report, as_json
-from viewkeeper.bench.runner import Comparison, Way, Wrong, compare, in_turn, proved, single, speed, verified
+from viewkeeper.bench.runner import Comparison, Way, Wrong, compare, compared, in_turn, proved, single, speed, verified
 from viewkeeper.bench.settings import Settings
 from viewkeeper.bench.shared import Shared
 from viewkeeper.bench.streams import Spread, Stream
@@ -47,9 +48,10 @@ ROOT = Path(__file__).parent.parent
 
 
 def _experiment(*found: Finding, plot: Plot | None = None, sizes: dict[str, int] | None = None) -> Experiment:
-    """One that finds what it is told to."""
+    """One that finds what it is told to, and has no views."""
     picture = () if plot is None else (plot,)
-    return Experiment("one", "One", "nowhere", "", "nothing", lambda _: iter(found), lambda _: sizes or {}, picture)
+    measure, sized = (lambda _: iter(found)), (lambda _: sizes or {})
+    return Experiment("one", "One", "nowhere", "", "nothing", measure, sized, picture, views=False)
 
 
 def _settings(folder: Path) -> Settings:
@@ -211,7 +213,7 @@ def test_ours_and_raw_run_in_turn_and_each_is_checked() -> None:
     found = list(compare(Comparison("x", _way(log, "ours"), _way(log, "raw"), repetitions=1, warmups=1)))
     assert log == [
         *("prepare ours", "run ours", "check ours [0]", "prepare raw", "run raw", "check raw [0]"),
-        *("prepare ours", "run ours", "check ours [1]", "prepare raw", "run raw", "check raw [1]"),
+        *("prepare raw", "run raw", "check raw [1]", "prepare ours", "run ours", "check ours [1]"),
     ]
     assert [outcome.verdict for outcome in found] == [Verdict.INFORMATION]
     assert found[0].ours is not None
@@ -297,13 +299,13 @@ def test_an_unknown_name_is_told_what_there_is(capsys: pytest.CaptureFixture[str
 
 
 def test_a_failure_has_no_figures_in_json(tmp_path: Path) -> None:
-    written = as_json(Report("one", _settings(tmp_path), "2024-02-29T00:00:00+00:00", 1.0, [WRONG]))
+    written = as_json(Report("one", _settings(tmp_path), "2024-02-29T00:00:00+00:00", 1.0, 0.5, [WRONG]))
     (result,) = json.loads(json.dumps(written))["results"]
     assert (result["ours"], result["raw"], result["ratio"]) == (None, None, None)
     assert result["verdict"] == "failed"
 
 
-def test_an_experiment_that_breaks_loses_neither_its_lines_nor_the_others(
+def test_an_experiment_that_breaks_has_no_figures_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def breaks(settings: Settings) -> Iterator[Finding]:
@@ -315,10 +317,17 @@ def test_an_experiment_that_breaks_loses_neither_its_lines_nor_the_others(
     assert main(["broken", "one", "--quick", "--json", str(tmp_path), "--folder", str(tmp_path)]) == 1
     broken, one = (json.loads((tmp_path / f"{name}.quick.json").read_text()) for name in ("broken", "one"))
     assert [result["what"] for result in broken["results"]] == [MISSED.what, "the experiment as a whole"]
-    assert broken["results"][1]["problem"] == "ValueError: out of order"
+    problem = "ValueError: out of order"
+    assert [result["problem"] for result in broken["results"]] == [
+        f"no figure: the experiment as a whole: {problem}",
+        problem,
+    ]
+    assert [result["ours"] for result in broken["results"]] == [None, None], (
+        "what came before was not looked at any more"
+    )
     assert one["results"][0]["problem"] is None
     shown = capsys.readouterr().out
-    assert "1 below floor, 1 failed" in shown
+    assert "broken                   0 s  2 failed" in shown
     assert "in all" in shown
 
 
@@ -335,7 +344,7 @@ from viewkeeper.bench.workload import QUERIES
 def rows(settings):
     tables = settings.shared.tables(200, 20)
     settings.shared.have(tables, QUERIES[3])
-    return Outcome("rows", "rows", Sample((float(tables.db.verify(QUERIES[3].name).rows),)))
+    return Outcome("rows", "rows", Sample((float(tables.db.verify(QUERIES[3].name).rows),)), proof=True)
 
 def dies(settings):
     yield rows(settings)
@@ -360,7 +369,8 @@ def test_when_java_dies_the_next_experiment_has_another(tmp_path: Path) -> None:
     dies, lives = (json.loads((tmp_path / f"{name}.quick.json").read_text()) for name in ("dies", "lives"))
     assert dies["results"][-1]["problem"] == "its Java process ended during the experiment"
     assert [result["problem"] for result in lives["results"]] == [None]
-    assert lives["results"][0]["ours"]["median"] == dies["results"][0]["ours"]["median"] > 0
+    assert lives["results"][0]["ours"]["median"] > 0
+    assert dies["results"][0]["ours"] is None
 
 
 def test_no_figure_is_left_when_a_view_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,11 +379,17 @@ def test_no_figure_is_left_when_a_view_is_wrong(tmp_path: Path, monkeypatch: pyt
 
     fast = Outcome("fast", ours=Sample((1.0,)), raw=Sample((9.0,)), ratio=Sample((9.0,)), limit=floor(1))
     unknown = Outcome("peer", skipped="not installed")
-    found = withheld([fast, unknown, proved("rows verified", wrong)])
+    spent, seen = Breakdown("fast", {"log": 1.0}, {}), Trace("speed", ((0.0, 1.0, 2.0),))
+    found = [one for one in withheld([fast, spent, unknown, seen, proved("v", wrong)]) if isinstance(one, Outcome)]
     assert [one.verdict for one in found] == [Verdict.FAILED, Verdict.SKIPPED, Verdict.FAILED]
     assert (found[0].ours, found[0].raw, found[0].ratio) == (None, None, None)
-    assert found[0].problem == "no figure: rows verified: 2 rows are missing"
-    assert withheld([fast, proved("rows verified", lambda: 3)])[0] == fast
+    assert found[0].problem == "no figure: v: 2 rows are missing"
+    assert len(withheld([fast, spent, unknown, seen, proved("v", wrong)])) == 3, "nor does it show where time went"
+    good: list[Finding] = [fast, spent, seen, proved("rows verified", lambda: 3)]
+    assert withheld(good, unproved="nothing was looked at") == good
+    (unseen,) = withheld([fast], unproved="nothing was looked at")
+    assert isinstance(unseen, Outcome)
+    assert (unseen.ours, unseen.problem) == (None, "no figure: nothing was looked at")
     monkeypatch.setitem(EXPERIMENTS, "one", _experiment(fast, proved("rows verified", wrong)))
     assert main(["one", "--quick", "--json", str(tmp_path), "--folder", str(tmp_path)]) == 1
 
@@ -389,12 +405,15 @@ def test_sides_run_in_turn_and_one_that_fails_is_out() -> None:
 
     sides = {"a": lambda: side("a"), "b": lambda: side("b", problem=True), "c": lambda: side("c")}
     found = in_turn(sides, repetitions=2, warmups=1)
-    assert log == ["a", "b", "c", "a", "c", "a", "c"]
-    assert found["a"] == Sample((8.0, 12.0))
+    assert log == ["a", "b", "c", "c", "a", "c", "a"], "each round begins with another"
+    assert found["a"] == Sample((10.0, 14.0))
     assert isinstance(found["b"], Wrong)
     outcome = speed("c beside a", 100, found["c"], found["a"], floor(0.5))
-    assert outcome.ours == Sample((10.0, 100 / 14))
-    assert outcome.ratio == Sample((8 / 10, 12 / 14))
+    assert outcome.ours == Sample((100 / 8, 100 / 12))
+    assert outcome.ratio == Sample((10 / 8, 14 / 12))
+    longer = compared("c beside a", found["c"], found["a"], ratio_of=Of.TIME)
+    assert (longer.ratio, longer.ratio_of) == (Sample((8 / 10, 12 / 14)), Of.TIME)
+    assert compared("c beside a", found["c"], found["a"], ceiling(1)).ratio == longer.ratio
     assert speed("b", 100, found["a"], found["b"]).problem == "not the same rows"
 
 
@@ -409,8 +428,9 @@ POINTS = [
     ("plot", "found"),
     [
         (LINES, POINTS),
+        (replace(LINES, log_y=True, reference="in proportion"), POINTS),
         (replace(LINES, kind=Kind.BARS, log_x=False, log_y=True), POINTS),
-        (replace(LINES, kind=Kind.TRACES), [Trace("speed", ((0.0, 1.0), (1.0, 2.0)), ((0.5, "a crash"),))]),
+        (replace(LINES, kind=Kind.TRACES), [Trace("speed", ((0.0, 1.0, 3.0), (1.5, 2.0, 4.0)), ((0.5, "a crash"),))]),
         (replace(LINES, kind=Kind.STACKS), [Breakdown("v1", {"log": 0.5, "apply": 0.2}, {})]),
     ],
 )
@@ -432,7 +452,7 @@ def test_what_failed_is_not_drawn(tmp_path: Path) -> None:
         *POINTS,
         Outcome("other plot", ours=Sample((1.0,)), mark=replace(mark, plot="x")),
     ]
-    written = as_json(Report("one", _settings(tmp_path), "2024-02-29T00:00:00+00:00", 1.0, lines))
+    written = as_json(Report("one", _settings(tmp_path), "2024-02-29T00:00:00+00:00", 1.0, 0.5, lines))
     assert plots.series_of(LINES, written) == {
         "ours": [(10, 1.5, 1.0, 2.0), (100, 2.5, 2.0, 3.0)],
         "raw": [(10, 5.0, 5.0, 5.0), (100, 5.0, 5.0, 5.0)],
@@ -477,9 +497,9 @@ def test_the_page_says_what_was_found(tmp_path: Path, monkeypatch: pytest.Monkey
     main(["one"])
     page.main()
     written = Path("docs/performance.md").read_text(encoding="utf-8")
-    assert "| following | 200 ms ±50% | 2.00 s ±0% | 10.00 | ≥ 8 | ok |" in written
-    assert f"| {WRONG.what} | | | | | failed: {WRONG.problem} |" in written
-    assert "| peer | | | | | not installed |" in written
+    assert "| following | 200 ms ±50% | 2.00 s ±0% | 10.00× speed | 2 | ≥ 8 | ok |" in written
+    assert f"| {WRONG.what} |  |  |  |  |  | failed: {WRONG.problem} |" in written
+    assert "| peer |  |  |  |  |  | skipped: not installed |" in written
     assert "![Is it fast?](../bench/results/one.svg)" in written
     assert "| [One](#one) | 6 | 1 | 1 | 1 | 0 |" in written
     assert "`viewkeeper bench one`" in written

@@ -12,16 +12,17 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
-from viewkeeper.bench import plots
+from viewkeeper.bench import machine, plots
 from viewkeeper.bench.experiment import Experiment
 from viewkeeper.bench.outcomes import Breakdown, Finding, Outcome, Trace, Verdict, withheld
 from viewkeeper.bench.registry import EXPERIMENTS
@@ -93,32 +94,35 @@ def _settings(given: argparse.Namespace) -> Iterator[Settings]:
 
 
 def _run(experiment: Experiment, settings: Settings, results: Path, console: Console) -> Report:
-    started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
+    started, clock, load = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter(), machine.load()
     folder = settings.folder / experiment.name
     folder.mkdir()
     mine = replace(settings, folder=folder)
     console.print(f"{experiment.name} ...", highlight=False)
     found = _found(experiment, mine, console)
     if revive(settings.shared):
-        found.append(failed("Spark", Wrong("its Java process ended during the experiment")))
+        found.append(_broken("Spark", Wrong("its Java process ended during the experiment")))
+    found = withheld(found, unproved="no view was compared with its query" if experiment.views else None)
     shutil.rmtree(folder, ignore_errors=True)
     report = Report(
         experiment.name,
         mine,
         started,
         time.perf_counter() - clock,
-        withheld(one for one in found if isinstance(one, Outcome)),
+        load,
+        [one for one in found if isinstance(one, Outcome)],
         [one for one in found if isinstance(one, Breakdown)],
         [one for one in found if isinstance(one, Trace)],
         experiment.sizes(mine),
     )
-    path = write(report, results)
-    _show(console, report, path, plots.drawn(experiment, as_json(report), results, path.stem))
+    written = as_json(report)
+    path = write(report, written, results)
+    _show(console, report, written, [path, *plots.drawn(experiment, written, results, path.stem)])
     return report
 
 
 def _found(experiment: Experiment, settings: Settings, console: Console) -> list[Finding]:
-    """Everything up to an error, and the error as one more line."""
+    """Everything up to an error, and the error as one more line: what was not looked at any more counts for nothing."""
     found: list[Finding] = []
     try:
         with console.status(f"{experiment.name} ...") as status:
@@ -126,8 +130,12 @@ def _found(experiment: Experiment, settings: Settings, console: Console) -> list
                 found.append(one)
                 status.update(f"{experiment.name}: after {escape(one.what)} ...")
     except Exception as error:
-        found.append(failed("the experiment as a whole", error))
+        found.append(_broken("the experiment as a whole", error))
     return found
+
+
+def _broken(what: str, error: Exception) -> Outcome:
+    return replace(failed(what, error), proof=True)
 
 
 def _console() -> Console:
@@ -136,15 +144,15 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=WIDTH)
 
 
-def _show(console: Console, report: Report, path: Path, pictures: Sequence[Path]) -> None:
-    console.print(table(report))
+def _show(console: Console, report: Report, written: Mapping[str, Any], files: Sequence[Path]) -> None:
+    console.print(table(report.name, written))
     if report.breakdowns:
-        console.print(breakdown_table(report.breakdowns))
+        console.print(breakdown_table(written["breakdowns"]))
     for outcome in report.outcomes:
         if outcome.problem is not None:
             console.print(f"[bold red]failed[/] {escape(outcome.what)}: {escape(outcome.problem)}")
-    files = ", ".join(str(one) for one in (path, *pictures))
-    console.print(f"every repetition: {files}\n", soft_wrap=True, markup=False, highlight=False)
+    names = ", ".join(map(str, files))
+    console.print(f"every repetition: {names}\n", soft_wrap=True, markup=False, highlight=False)
     if not plots.installed():
         console.print("no plots: pip install 'viewkeeper[bench]'", markup=False, highlight=False)
 

@@ -23,7 +23,10 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Plot:
-    """How marks are drawn. `question` is the title: a reader of the picture alone sees what was asked."""
+    """How marks are drawn. `question` is the title: a reader of the picture alone sees what was asked, of how much.
+
+    In it, names of the experiment's sizes stand in braces. `reference` names a line of what would grow as x does.
+    """
 
     question: str
     x: str
@@ -32,6 +35,14 @@ class Plot:
     log_x: bool = False
     log_y: bool = False
     name: str = ""
+    reference: str = ""
+
+    def asked(self, sizes: Mapping[str, int]) -> str:
+        """
+        >>> Plot("What do {rows:,} rows cost?", "", "").asked({"rows": 1_000})
+        'What do 1,000 rows cost?'
+        """
+        return self.question.format(**sizes)
 
 
 @dataclass(frozen=True)
@@ -39,7 +50,7 @@ class Experiment:
     """`measure` yields what it finds; `sizes` says how much of everything it does under some settings.
 
     `source` is the figure that it repeats, `seen` what its authors saw and on which machines, `limits` what holds our
-    figure where it is.
+    figure where it is. `views` is whether it has any: then no figure counts unless they were compared with their queries.
     """
 
     name: str
@@ -50,3 +61,4 @@ class Experiment:
     measure: Callable[[Settings], Iterator[Finding]]
     sizes: Callable[[Settings], Mapping[str, int]]
     plots: tuple[Plot, ...] = ()
+    views: bool = True

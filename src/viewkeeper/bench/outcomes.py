@@ -13,10 +13,17 @@ from dataclasses import dataclass, replace
 
 
 class Direction(enum.Enum):
-    """FLOOR: the ratio is our speed as a share of the raw one. CEILING: what is measured must not be more than that."""
+    """FLOOR: what is measured must not be less. CEILING: it must not be more."""
 
     FLOOR = "floor"
     CEILING = "ceiling"
+
+
+class Of(enum.Enum):
+    """What a ratio is of. SPEED: ours as a multiple of the other's. TIME: the same the other way round."""
+
+    SPEED = "speed"
+    TIME = "time"
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A line of the report. `ratio` is judged by `limit` if there are two sides, else `ours` is.
+    """A line of the report. `ratio`, of the sides' speeds or times, is judged by `limit` if there are two, else `ours` is.
 
     A `proof` is the line that says how many rows of the views were compared with their oracle. Without it no other line
     counts. What could not be measured here is `skipped`, and says why.
@@ -103,6 +110,7 @@ class Outcome:
     mark: Mark | None = None
     proof: bool = False
     skipped: str | None = None
+    ratio_of: Of = Of.SPEED
 
     @property
     def verdict(self) -> Verdict:
@@ -129,30 +137,44 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class Trace:
-    """What was seen over time, in seconds since the beginning, and what happened meanwhile."""
+    """What held over time, each from its beginning to its end in seconds, and what happened meanwhile."""
 
     what: str
-    points: tuple[tuple[float, float], ...]
+    points: tuple[tuple[float, float, float], ...]
     events: tuple[tuple[float, str], ...] = ()
 
 
 Finding = Outcome | Breakdown | Trace
 
 
-def withheld(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """The lines as they may be shown: if a view was not what its query says, none of them is a figure.
+def withheld(found: Iterable[Finding], *, unproved: str | None = None) -> list[Finding]:
+    """What may be shown: if a view was not what its query says, nothing is a figure.
 
-    >>> [o.problem for o in withheld([Outcome("a", ours=Sample((1.0,))), Outcome("b", problem="2 rows", proof=True)])]
+    `unproved` is what to say if no view was looked at; None if there is none to look at.
+
+    >>> fast, wrong = Outcome("a", ours=Sample((1.0,))), Outcome("b", problem="2 rows", proof=True)
+    >>> [one.problem for one in withheld([fast, wrong])]
     ['no figure: b: 2 rows', '2 rows']
+    >>> [one.problem for one in withheld([fast], unproved="nothing was compared")]
+    ['no figure: nothing was compared']
     """
-    lines = list(outcomes)
-    wrong = next((one for one in lines if one.proof and one.problem is not None), None)
-    if wrong is None:
-        return lines
-    problem = f"no figure: {wrong.what}: {wrong.problem}"
-    return [
-        one
-        if one is wrong or one.skipped is not None
-        else replace(one, ours=None, raw=None, ratio=None, problem=one.problem or problem)
-        for one in lines
-    ]
+    everything = list(found)
+    problem = _missing_proof(everything) or (None if any(map(_is_proof, everything)) else unproved)
+    if problem is None:
+        return everything
+    return [_without_figure(one, f"no figure: {problem}") for one in everything if isinstance(one, Outcome)]
+
+
+def _is_proof(one: Finding) -> bool:
+    return isinstance(one, Outcome) and one.proof
+
+
+def _missing_proof(found: Iterable[Finding]) -> str | None:
+    broken = (one for one in found if isinstance(one, Outcome) and one.proof and one.problem is not None)
+    return next((f"{one.what}: {one.problem}" for one in broken), None)
+
+
+def _without_figure(one: Outcome, problem: str) -> Outcome:
+    if one.skipped is not None:
+        return one
+    return replace(one, ours=None, raw=None, ratio=None, problem=one.problem or problem)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from viewkeeper.bench import readme
 from viewkeeper.bench.__main__ import RESULTS
+from viewkeeper.bench.cells import HEADINGS, breakdown_cells, breakdown_headings, cells
 from viewkeeper.bench.experiment import Experiment
 from viewkeeper.bench.plots import file_stem
 from viewkeeper.bench.registry import EXPERIMENTS
-from viewkeeper.bench.report import quantity
 
 PAGE = Path("docs") / "performance.md"
 
@@ -27,10 +27,11 @@ INTRODUCTION = """\
 This page is written by `python -m viewkeeper.bench.page` from the files in `bench/results`, which hold every repetition.
 `make bench` measures all of it again on the machine where it runs; `viewkeeper bench NAME` one experiment.
 
-A figure is the median of repetitions after a warm-up, ± half the distance between the least and the greatest of them. What is
-compared ran in turn on the same machine, and the ratio is the median of the pairs' ratios: our speed as a share of the
-other's, or, where it is limited from above, our time as a multiple of the other's. After each experiment every view was
-compared with its query evaluated from scratch; where one had differed, there would be no figures.
+A figure is the median of n repetitions after a warm-up, ± half the distance between the least and the greatest of them. What is
+compared ran in turn on the same machine, and the ratio is the median of the pairs' ratios: "8.00× speed" is eight times as fast
+as the other, "1.20× time" takes a fifth longer. After each experiment every view was compared with its query evaluated from
+scratch; where one had differed, there would be no figures. "Verified" is by Spark, from the query's own text; "compared" is by
+Arrow, where Spark would take longer than all of the rest.
 """
 
 
@@ -87,9 +88,10 @@ def _section(name: str, one: Mapping[str, Any], results: Path, beside: Path) -> 
         yield f"The papers saw: {experiment.seen}\n"
     yield f"What limits it: {experiment.limits}\n"
     yield from _pictures(experiment, one, results, beside)
-    yield from _table(one["results"])
+    yield from _table(HEADINGS, map(cells, one["results"]))
     if one["breakdowns"]:
-        yield from _breakdowns(one["breakdowns"])
+        yield "Where the time goes, in milliseconds, and what was used:\n"
+        yield from _table(breakdown_headings(one["breakdowns"]), breakdown_cells(one["breakdowns"]))
     yield f"`viewkeeper bench {name}{_options(one)}`, {_machine(one)}. {_sizes(one['sizes'])}\n"
 
 
@@ -97,7 +99,7 @@ def _pictures(experiment: Experiment, one: Mapping[str, Any], results: Path, bes
     for plot in experiment.plots:
         path = results / f"{file_stem(one['benchmark'], plot)}.svg"
         if path.exists():
-            yield f"![{plot.question}]({_link(path, beside)})\n"
+            yield f"![{plot.asked(one['sizes'])}]({_link(path, beside)})\n"
 
 
 def _link(path: Path, beside: Path) -> str:
@@ -108,67 +110,35 @@ def _link(path: Path, beside: Path) -> str:
     return Path("/".join([".."] * len(beside.parts)), path).as_posix()
 
 
-def _table(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield "| what | ours | raw | ratio | limit | verdict |"
-    yield "|---|---|---|---|---|---|"
-    for result in results:
-        if result["verdict"] == "skipped":
-            yield f"| {result['what']} | | | | | {result['skipped']} |"
-        elif result["verdict"] == "failed":
-            yield f"| {result['what']} | | | | | failed: {result['problem']} |"
-        else:
-            yield _line(result)
-    yield ""
-
-
-def _line(result: Mapping[str, Any]) -> str:
-    ours, raw = (_figure(result[side], result["unit"]) for side in ("ours", "raw"))
-    ratio = f"{result['ratio']['median']:.2f}" if result["ratio"] else ""
-    verdict = "" if result["verdict"] == "for information" else result["verdict"]
-    return f"| {result['what']} | {ours} | {raw} | {ratio} | {_limit(result)} | {verdict} |"
-
-
-def _figure(sample: Mapping[str, Any] | None, unit: str) -> str:
-    if sample is None:
-        return ""
-    median = float(sample["median"])
-    shown = quantity(median, unit)
-    if len(sample["repetitions"]) < 2 or not median:
-        return shown
-    return f"{shown} ±{(sample['high'] - sample['low']) / 2 / abs(median):.0%}"
-
-
-def _limit(result: Mapping[str, Any]) -> str:
-    limit = result["limit"]
-    if limit is None:
-        return ""
-    sign = "≥" if limit["direction"] == "floor" else "≤"
-    return f"{sign} {limit['value']:g}" if result["ratio"] else f"{sign} {quantity(limit['value'], result['unit'])}"
-
-
-def _breakdowns(breakdowns: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    parts = list(dict.fromkeys(part for one in breakdowns for part in one["seconds"]))
-    counts = list(dict.fromkeys(count for one in breakdowns for count in one["counts"]))
-    yield "Where the time goes, in milliseconds, and what was used:\n"
-    yield f"| what | {' | '.join((*parts, *counts))} |"
-    yield "|---" * (1 + len(parts) + len(counts)) + "|"
-    for one in breakdowns:
-        times = (f"{one['seconds'].get(part, 0.0) * 1e3:.1f}" for part in parts)
-        used = (str(one["counts"].get(count, 0)) for count in counts)
-        yield f"| {one['what']} | {' | '.join((*times, *used))} |"
+def _table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(headings)} |"
+    yield "|---" * len(headings) + "|"
+    for line in lines:
+        yield f"| {' | '.join(line)} |"
     yield ""
 
 
 def _options(one: Mapping[str, Any]) -> str:
-    scale = one.get("scale", 1.0)
-    return "" if scale == 1.0 else f" --scale {scale:g}"
+    """What it was called with, beside its name."""
+    scale = one["scale"]
+    words = ["--peers-python PYTHON"] * one["peers"] + ([] if scale == 1.0 else [f"--scale {scale:g}"])
+    return f" -- {' '.join(words)}" if words else ""
 
 
 def _machine(one: Mapping[str, Any]) -> str:
     machine = one["machine"]
-    memory = f"{machine['memory_mb'] / 1024:.0f} GB"
-    versions = f"Python {machine['python']}, Spark {machine['libraries']['pyspark']}"
-    return f"{one['started'][:10]}, {machine['cores']} cores, {memory}, {machine['system']}, {versions}, load {machine['load']}"
+    facts = (
+        one["started"][:10],
+        f"{machine['cores']} cores ({machine['processor']})",
+        f"{machine['memory_mb'] / 1024:.0f} GB",
+        f"{machine['file_system']} on {machine['system']}",
+        f"Python {machine['python']}",
+        f"Java {machine['java']}",
+        f"Spark {machine['libraries']['pyspark']}",
+        f"SQLite {machine['sqlite']}",
+        f"load at the beginning {one['load']}",
+    )
+    return ", ".join(facts)
 
 
 def _sizes(sizes: Mapping[str, int]) -> str:

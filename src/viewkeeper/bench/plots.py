@@ -28,6 +28,17 @@ LEGEND_ROW = 21
 MOST_LABELS = 20
 """With more bars than these, figures above them would lie on one another."""
 
+NAMED = (
+    "viewkeeper",
+    "Spark recompute",
+    "Flink SQL",
+    "Pathway",
+    "DuckDB recompute",
+    "DuckDB increments",
+    "SQLite triggers",
+)
+"""Systems that have the same colour in every picture, whoever is missing from it."""
+
 Point = tuple[float | str, float, float, float]
 """Where along the line, the median, the least and the most."""
 
@@ -65,7 +76,7 @@ def _save(plot: Plot, written: Mapping[str, Any], folder: Path, stem: str) -> li
         figure = Figure(figsize=SIZE, layout="constrained")
         axes = figure.add_subplot()
         above = _draw(plot, written, axes) * LEGEND_ROW
-        axes.set_title(plot.question, loc="left", fontsize=12.5, fontweight="bold", pad=12 + above)
+        axes.set_title(plot.asked(written["sizes"]), loc="left", fontsize=12.5, fontweight="bold", pad=12 + above)
         axes.set_xlabel(plot.x)
         axes.set_ylabel(plot.y)
         figure.supxlabel(_footnote(written), x=0.995, ha="right", fontsize=7.5, color="#777777")
@@ -78,7 +89,8 @@ def _save(plot: Plot, written: Mapping[str, Any], folder: Path, stem: str) -> li
 
 def _footnote(written: Mapping[str, Any]) -> str:
     machine = written["machine"]
-    return f"{machine['cores']} cores, {machine['memory_mb'] / 1024:.0f} GB, {written['started'][:10]}"
+    facts = f"{machine['cores']} cores, {machine['memory_mb'] / 1024:.0f} GB, {written['started'][:10]}"
+    return f"medians; thin lines reach from the least to the greatest repetition; {facts}"
 
 
 def _draw(plot: Plot, written: Mapping[str, Any], axes: Axes) -> int:
@@ -121,7 +133,7 @@ def series_of(plot: Plot, written: Mapping[str, Any]) -> dict[str, list[Point]]:
 
 def _lines(plot: Plot, series: Mapping[str, Sequence[Point]], axes: Axes) -> None:
     ends = []
-    for (name, points), colour in zip(series.items(), _colours(len(series)), strict=True):
+    for (name, points), colour in zip(series.items(), _colours(list(series)), strict=True):
         ordered = sorted(points, key=lambda point: float(point[0]))
         xs = [float(x) for x, *_ in ordered]
         ys = [median for _, median, _, _ in ordered]
@@ -131,19 +143,30 @@ def _lines(plot: Plot, series: Mapping[str, Sequence[Point]], axes: Axes) -> Non
         ]
         axes.errorbar(xs, ys, yerr=around, color=colour, marker="o", markersize=4.5, capsize=3, linewidth=1.8)
         ends.append((name, xs[-1], ys[-1], colour))
+    if plot.reference:
+        ends.append((plot.reference, *_proportional(ends[0], axes)))
     _scale(plot, axes, [float(x) for points in series.values() for x, *_ in points])
     _label_ends(ends, axes)
 
 
+def _proportional(end: tuple[str, float, float, str], axes: Axes) -> tuple[float, float, str]:
+    """What a line would be that grows as x does and comes to the same end; its own label stands a little above."""
+    _, x, y, _ = end
+    least, grey = min(axes.dataLim.intervalx), "#999999"
+    axes.plot((least, x), (y * least / x, y), color=grey, linewidth=1, linestyle="--")
+    return x, y * 1.01, grey
+
+
 def _scale(plot: Plot, axes: Axes, xs: Sequence[float]) -> None:
-    """Only the places that were measured are named along a logarithmic axis."""
+    """Only the places that were measured are named along the axis."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     if plot.log_x:
         axes.set_xscale("log")
+    if xs:
         places = sorted(set(xs))
         axes.set_xticks(places, [_short(x) for x in places])
-        axes.minorticks_off()
+        axes.xaxis.set_minor_locator(NullLocator())
     if plot.log_y:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -188,7 +211,7 @@ def _label_ends(ends: Sequence[tuple[str, float, float, str]], axes: Axes) -> No
 def _bars(plot: Plot, series: Mapping[str, Sequence[Point]], axes: Axes) -> int:
     places = list(dict.fromkeys(str(x) for points in series.values() for x, *_ in points))
     width = 0.8 / len(series)
-    for number, ((name, points), colour) in enumerate(zip(series.items(), _colours(len(series)), strict=True)):
+    for number, ((name, points), colour) in enumerate(zip(series.items(), _colours(list(series)), strict=True)):
         xs = [places.index(str(x)) + (number - (len(series) - 1) / 2) * width for x, *_ in points]
         ys = [median for _, median, _, _ in points]
         around = [[median - low for _, median, low, _ in points], [high - median for _, median, _, high in points]]
@@ -203,11 +226,11 @@ def _bars(plot: Plot, series: Mapping[str, Sequence[Point]], axes: Axes) -> int:
 
 
 def _traces(traces: Sequence[Mapping[str, Any]], axes: Axes) -> None:
-    """A point says what held since the one before, so the line has steps and no slopes."""
-    look: dict[str, Any] = {"drawstyle": "steps-pre", "marker": "o", "markersize": 4, "linewidth": 1.6}
-    for trace, colour in zip(traces, _colours(len(traces)), strict=True):
-        axes.plot(*zip(*trace["points"], strict=True), color=colour, **look)
-        at, height = trace["points"][-1]
+    """A point says what held from its beginning to its end: a level for each, and nothing in between."""
+    for trace, colour in zip(traces, _colours([trace["what"] for trace in traces]), strict=True):
+        for begin, end, height in trace["points"]:
+            axes.plot((begin, end), (height, height), color=colour, linewidth=3, solid_capstyle="butt")
+        _, at, height = trace["points"][-1]
         axes.annotate(trace["what"], (at, height), (6, 0), textcoords="offset points", color=colour, va="center")
         for moment, label in trace["events"]:
             axes.axvline(moment, color="#d1495b", linewidth=1, linestyle="--")
@@ -219,9 +242,10 @@ def _traces(traces: Sequence[Mapping[str, Any]], axes: Axes) -> None:
 
 def _stacks(breakdowns: Sequence[Mapping[str, Any]], axes: Axes) -> int:
     names = [breakdown["what"] for breakdown in breakdowns]
-    parts = list(dict.fromkeys(part for breakdown in breakdowns for part in breakdown["seconds"]))
+    spent = (part for breakdown in breakdowns for part, seconds in breakdown["seconds"].items() if seconds)
+    parts = list(dict.fromkeys(spent))
     left = [0.0] * len(names)
-    for part, colour in zip(parts, _colours(len(parts)), strict=True):
+    for part, colour in zip(parts, _colours(parts), strict=True):
         widths = [breakdown["seconds"].get(part, 0.0) * 1e3 for breakdown in breakdowns]
         axes.barh(names, widths, left=left, color=colour, label=part)
         left = [start + width for start, width in zip(left, widths, strict=True)]
@@ -237,5 +261,7 @@ def _legend(axes: Axes, names: int, *, in_a_row: int, **style: Any) -> int:
     return -(-names // in_a_row)
 
 
-def _colours(count: int) -> list[str]:
-    return [COLOURS[number % len(COLOURS)] for number in range(count)]
+def _colours(names: Sequence[str]) -> list[str]:
+    """By the place of a name among those that have one of their own, or among these."""
+    known = NAMED if set(names) <= set(NAMED) else names
+    return [COLOURS[known.index(name) % len(COLOURS)] for name in names]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from viewkeeper.bench.report import quantity
+from viewkeeper.bench.cells import quantity
 
 README = Path("README.md")
 

@@ -1,4 +1,4 @@
-"""Outcomes as a table for people and as JSON for programs."""
+"""Outcomes as JSON for programs, and that as a table for people."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from rich.markup import escape
 from rich.table import Table
 
 from viewkeeper.bench import machine
-from viewkeeper.bench.outcomes import Breakdown, Direction, Limit, Outcome, Sample, Trace, Verdict
+from viewkeeper.bench.cells import HEADINGS, breakdown_cells, breakdown_headings, cells
+from viewkeeper.bench.outcomes import Breakdown, Limit, Outcome, Sample, Trace, Verdict
 from viewkeeper.bench.settings import Settings
 
 _STYLES = {
-    Verdict.OK: "green",
-    Verdict.BELOW: "yellow",
-    Verdict.ABOVE: "yellow",
-    Verdict.INFORMATION: "dim",
-    Verdict.SKIPPED: "dim",
-    Verdict.FAILED: "bold red",
+    Verdict.OK.value: "green",
+    Verdict.BELOW.value: "yellow",
+    Verdict.ABOVE.value: "yellow",
+    Verdict.INFORMATION.value: "dim",
+    Verdict.SKIPPED.value: "dim",
+    Verdict.FAILED.value: "bold red",
 }
 
 
 @dataclass(frozen=True)
 class Report:
-    """One benchmark's run."""
+    """One benchmark's run. `load` is what the machine had to do when it began."""
 
     name: str
     settings: Settings
     started: str
     seconds: float
+    load: float
     outcomes: Sequence[Outcome]
     breakdowns: Sequence[Breakdown] = ()
     traces: Sequence[Trace] = ()
@@ -46,109 +48,54 @@ class Report:
 # For people
 
 
-def table(report: Report) -> Table:
-    title = f"{report.name}: {report.seconds:.0f} s; medians ± half the spread"
-    sizes = ", ".join(f"{name.replace('_', ' ')} {size:,}" for name, size in report.sizes.items())
-    shown = Table(title=title, title_justify="left", caption=f"{sizes}\nload {machine.load()}", caption_justify="left")
-    for heading in ("what", "ours", "raw", "ratio", "floor/ceiling", "verdict"):
-        shown.add_column(
-            heading, justify="left" if heading in ("what", "verdict") else "right", no_wrap=heading != "what"
-        )
-    for outcome in report.outcomes:
-        verdict = outcome.verdict
-        shown.add_row(*map(escape, _cells(outcome)), f"[{_STYLES[verdict]}]{verdict.value}[/]")
+def table(name: str, written: Mapping[str, Any]) -> Table:
+    """Of what `as_json` made."""
+    title = f"{name}: {written['seconds']:.0f} s; medians ± half the spread of n repetitions"
+    sizes = ", ".join(f"{name.replace('_', ' ')} {size:,}" for name, size in written["sizes"].items())
+    shown = Table(title=title, title_justify="left", caption=f"{sizes}\nload {written['load']}", caption_justify="left")
+    for heading in HEADINGS:
+        wide = heading in ("what", "verdict")
+        shown.add_column(heading, justify="left" if wide else "right", no_wrap=not wide)
+    for result in written["results"]:
+        *figures, verdict = map(escape, cells(result))
+        shown.add_row(*figures, f"[{_STYLES[result['verdict']]}]{verdict}[/]")
     return shown
 
 
-def breakdown_table(breakdowns: Sequence[Breakdown]) -> Table:
+def breakdown_table(breakdowns: Sequence[Mapping[str, Any]]) -> Table:
     """A line per thing that was measured, a column per part of its time."""
     shown = Table(title="where the time goes, in milliseconds", title_justify="left", padding=(0, 0), pad_edge=False)
-    shown.add_column("what", no_wrap=True)
-    parts = list(dict.fromkeys(part for breakdown in breakdowns for part in breakdown.seconds))
-    counts = list(dict.fromkeys(count for breakdown in breakdowns for count in breakdown.counts))
-    for heading in (*parts, *counts):
-        shown.add_column(heading, justify="right")
-    for breakdown in breakdowns:
-        times = [breakdown.seconds.get(part, 0.0) for part in parts]
-        shown.add_row(
-            breakdown.what,
-            *(_milliseconds(time) for time in times),
-            *(f"{breakdown.counts.get(count, 0)}" for count in counts),
-        )
+    for number, heading in enumerate(breakdown_headings(breakdowns)):
+        shown.add_column(heading, justify="right" if number else "left", no_wrap=not number)
+    for line in breakdown_cells(breakdowns):
+        shown.add_row(*map(escape, line))
     return shown
-
-
-def _milliseconds(seconds: float) -> str:
-    if not seconds:
-        return ""
-    return f"{seconds * 1e3:.1f}" if seconds < 0.01 else f"{seconds * 1e3:,.0f}"
-
-
-def _cells(outcome: Outcome) -> tuple[str, str, str, str, str]:
-    if outcome.verdict in (Verdict.FAILED, Verdict.SKIPPED):
-        return f"{outcome.what}: {outcome.skipped}" if outcome.skipped else outcome.what, "", "", "", ""
-    return (
-        outcome.what,
-        _sample(outcome.ours, outcome.unit),
-        _sample(outcome.raw, outcome.unit),
-        f"{outcome.ratio.median:.2f}" if outcome.ratio else "",
-        _limit(outcome),
-    )
-
-
-def _sample(sample: Sample | None, unit: str) -> str:
-    if sample is None:
-        return ""
-    if len(sample.repetitions) == 1:
-        return quantity(sample.median, unit)
-    spread = (sample.high - sample.low) / 2 / abs(sample.median) if sample.median else 0.0
-    return f"{quantity(sample.median, unit)} ±{spread:.0%}"
-
-
-def _limit(outcome: Outcome) -> str:
-    limit = outcome.limit
-    if limit is None:
-        return ""
-    sign = ">=" if limit.direction is Direction.FLOOR else "<="
-    return f"{sign} {limit.value:g}" if outcome.ratio else f"{sign} {quantity(limit.value, outcome.unit)}"
-
-
-def quantity(value: float, unit: str) -> str:
-    """A figure with its unit, times in the unit that suits them.
-
-    >>> quantity(0.00025, "s"), quantity(1.5, "s"), quantity(312.4, "MB"), quantity(1234567.0, "changes/s")
-    ('250 µs', '1.50 s', '312 MB', '1,234,567 changes/s')
-    >>> quantity(0.123456, "of the first")
-    '0.123 of the first'
-    """
-    if unit != "s":
-        return f"{value:,.0f} {unit}" if abs(value) >= 10 else f"{value:.3g} {unit}"
-    if value < 0.001:
-        return f"{value * 1e6:.0f} µs"
-    return f"{value * 1e3:.3g} ms" if value < 1 else f"{value:.2f} s"
 
 
 # For programs
 
 
-def write(report: Report, folder: Path) -> Path:
+def write(report: Report, written: Mapping[str, Any], folder: Path) -> Path:
     """A short run never replaces the figures of a full one."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{report.name}{'.quick' if report.settings.short else ''}.json"
-    path.write_text(json.dumps(as_json(report), indent=2) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
     return path
 
 
 def as_json(report: Report) -> dict[str, Any]:
+    settings = report.settings
     return {
         "benchmark": report.name,
         "started": report.started,
         "seconds": round(report.seconds, 1),
-        "quick": report.settings.quick,
-        "scale": report.settings.scale,
-        "seed": report.settings.seed,
+        "quick": settings.quick,
+        "scale": settings.scale,
+        "seed": settings.seed,
+        "peers": len(settings.peers),
         "sizes": dict(report.sizes),
-        "machine": machine.facts(),
+        "machine": machine.facts(settings.folder.parent),
+        "load": report.load,
         "results": [_outcome(outcome) for outcome in report.outcomes],
         "breakdowns": [asdict(breakdown) for breakdown in report.breakdowns],
         "traces": [asdict(trace) for trace in report.traces],
@@ -162,6 +109,7 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "ours": _figures(outcome.ours),
         "raw": _figures(outcome.raw),
         "ratio": _figures(outcome.ratio),
+        "ratio_of": outcome.ratio_of.value,
         "limit": _bound(outcome.limit),
         "verdict": outcome.verdict.value,
         "problem": outcome.problem,

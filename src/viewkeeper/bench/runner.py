@@ -1,8 +1,10 @@
 """Measuring: warm-up, then repetitions of ours and raw in turn, each of them checked.
 
 Both sides of a pair, and all sides of a round, run one after the other, so that what slows the machine down for a while
-slows all. A ratio is the median of the pairs' ratios. Only `Way.run` is timed. A way that raises, or whose check has
-something to say, ends its comparison as failed: there is no figure for a wrong result.
+slows all; each round begins with another of them, so that none is always the one that comes after a long write. What was
+written before is on the disk when a side begins: whoever waits for the disk waits for his own rows. A ratio is the median of the
+pairs' ratios. Only `Way.run` is timed. A way that raises, or whose check has something to say, ends its comparison as failed:
+there is no figure for a wrong result.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import viewkeeper as vk
-from viewkeeper.bench.outcomes import Direction, Limit, Mark, Outcome, Sample
+from viewkeeper.bench.outcomes import Direction, Limit, Mark, Of, Outcome, Sample
 
 
 def _nothing() -> None:
@@ -69,15 +71,18 @@ def compare(comparison: Comparison) -> Iterator[Outcome]:
         yield Outcome(f"{comparison.what}, p99", ours=slowest, raw=raw_slowest, limit=comparison.p99)
 
 
-def paired(what: str, ours: Sample, raw: Sample, limit: Limit | None, mark: Mark | None = None) -> Outcome:
-    """The outcome of repetitions that ran in turn."""
-    return Outcome(what, ours=ours, raw=raw, ratio=_ratio(ours, raw, limit), limit=limit, mark=mark)
+def paired(
+    what: str, ours: Sample, raw: Sample, limit: Limit | None, mark: Mark | None = None, ratio_of: Of | None = None
+) -> Outcome:
+    """The outcome of repetitions that ran in turn. The ratio is of times if there is a ceiling, of speeds otherwise."""
+    of = ratio_of or (Of.TIME if limit is not None and limit.direction is Direction.CEILING else Of.SPEED)
+    return Outcome(what, ours=ours, raw=raw, ratio=_ratio(ours, raw, of), limit=limit, mark=mark, ratio_of=of)
 
 
-def single(what: str, unit: str, measure: Callable[[], float], limit: Limit, repetitions: int = 1) -> Outcome:
-    """A figure that is compared with nothing but its limit."""
+def single(what: str, unit: str, measure: Callable[[], float], limit: Limit) -> Outcome:
+    """A figure that is compared with nothing but its limit, and measured once."""
     try:
-        return Outcome(what, unit, Sample(tuple(measure() for _ in range(repetitions))), limit=limit)
+        return Outcome(what, unit, Sample((measure(),)), limit=limit)
     except Exception as error:
         return failed(what, error)
 
@@ -94,22 +99,28 @@ Measured = Sample | Exception
 """The seconds of each repetition, or why there are none."""
 
 
-def in_turn(sides: Mapping[Any, Callable[[], float]], repetitions: int, warmups: int = 1) -> dict[Any, Measured]:
+def in_turn(
+    sides: Mapping[Any, Callable[[], float]],
+    repetitions: int,
+    warmups: int = 1,
+    *,
+    before: Callable[[], object] = _nothing,
+) -> dict[Any, Measured]:
     """Every side in each round, by whatever tells them apart. A side times itself; one that fails is out.
 
-    What was written before is on the disk when the timing begins: whoever waits for the disk waits for his own rows.
+    `before` is done before each round, and not timed.
     """
     times: dict[Any, list[float]] = {side: [] for side in sides}
     problems: dict[Any, Exception] = {}
     for number in range(warmups + repetitions):
-        if number == warmups:
-            os.sync()
-        for side, run in sides.items():
+        before()
+        for side in _beginning_with(number, list(sides)):
             if side in problems:
                 continue
             gc.collect()
+            os.sync()
             try:
-                seconds = run()
+                seconds = sides[side]()
             except Exception as error:
                 problems[side] = error
             else:
@@ -117,8 +128,22 @@ def in_turn(sides: Mapping[Any, Callable[[], float]], repetitions: int, warmups:
     return {side: problems.get(side) or Sample(tuple(times[side])) for side in sides}
 
 
+def _beginning_with(number: int, sides: list[Any]) -> list[Any]:
+    """
+    >>> _beginning_with(4, ["a", "b", "c"])
+    ['b', 'c', 'a']
+    """
+    first = number % len(sides)
+    return sides[first:] + sides[:first]
+
+
 def compared(
-    what: str, ours: Measured, raw: Measured | None = None, limit: Limit | None = None, mark: Mark | None = None
+    what: str,
+    ours: Measured,
+    raw: Measured | None = None,
+    limit: Limit | None = None,
+    mark: Mark | None = None,
+    ratio_of: Of | None = None,
 ) -> Outcome:
     """The outcome of sides that ran in turn, in seconds."""
     for side in (ours, raw):
@@ -126,7 +151,7 @@ def compared(
             return failed(what, side)
     assert isinstance(ours, Sample)
     if isinstance(raw, Sample):
-        return paired(what, ours, raw, limit, mark)
+        return paired(what, ours, raw, limit, mark, ratio_of)
     return Outcome(what, ours=ours, limit=limit, mark=mark)
 
 
@@ -186,9 +211,8 @@ def _pairs(comparison: Comparison) -> tuple[list[Times], list[Times]]:
     ours: list[Times] = []
     raw: list[Times] = []
     for repetition in range(comparison.warmups + comparison.repetitions):
-        if repetition == comparison.warmups:
-            os.sync()
-        for side, way, name in ((ours, comparison.ours, "ours"), (raw, comparison.raw, "raw")):
+        both = [(ours, comparison.ours, "ours"), (raw, comparison.raw, "raw")]
+        for side, way, name in _beginning_with(repetition, both):
             times = _repetition(way, name, repetition * comparison.calls, comparison.calls)
             if repetition >= comparison.warmups:
                 side.append(times)
@@ -198,6 +222,7 @@ def _pairs(comparison: Comparison) -> tuple[list[Times], list[Times]]:
 def _repetition(way: Way, name: str, first: int, calls: int) -> Times:
     way.prepare()
     gc.collect()
+    os.sync()
     answers, times = [], []
     for number in range(first, first + calls):
         start = time.perf_counter()
@@ -214,10 +239,10 @@ def _medians(side: list[Times]) -> Sample:
     return Sample(tuple(statistics.median(times) for times in side))
 
 
-def _ratio(ours: Sample, raw: Sample, limit: Limit | None) -> Sample:
-    """Our speed as a share of the raw one; under a ceiling, our time as a multiple of the raw one."""
+def _ratio(ours: Sample, raw: Sample, of: Of) -> Sample:
+    """Of samples of seconds."""
     pairs = list(zip(ours.repetitions, raw.repetitions, strict=True))
-    if limit is not None and limit.direction is Direction.CEILING:
+    if of is Of.TIME:
         return Sample(tuple(our / other for our, other in pairs))
     return Sample(tuple(other / our for our, other in pairs))
 

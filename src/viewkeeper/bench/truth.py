@@ -70,9 +70,14 @@ def sums_of(rows: pa.Table, x: str, y: str) -> pa.Table:
 
 
 def _sums(db: vk.Database) -> pa.Table:
+    return _all_four(db).select(["x", "s", "n"])
+
+
+def _all_four(db: vk.Database) -> pa.Table:
     rows = db.table("r").scan(columns=["x", "y"])
-    sums = rows.group_by("x").aggregate([("y", "sum"), ([], "count_all")]).sort_by("x")
-    return pa.table({"x": sums["x"], "s": sums["y_sum"], "n": sums["count_all"]})
+    functions = [("y", "sum"), ([], "count_all"), ("y", "min"), ("y", "max")]
+    found = rows.group_by("x").aggregate(functions).sort_by("x")
+    return found.select(["x", "y_sum", "count_all", "y_min", "y_max"]).rename_columns(["x", "s", "n", "lo", "hi"])
 
 
 def _join(db: vk.Database) -> pa.Table:
@@ -82,4 +87,4 @@ def _join(db: vk.Database) -> pa.Table:
     return in_order(rows.append_column("z", partners["z"].take(places)), "k")
 
 
-EXPECTED: dict[str, Callable[[vk.Database], pa.Table]] = {"v1": _sums, "v3": _join}
+EXPECTED: dict[str, Callable[[vk.Database], pa.Table]] = {"v1": _sums, "v3": _join, "v12": _all_four}

@@ -51,6 +51,15 @@ QUERIES = (
     ),
 )
 
+ALL_FOUR = Query(
+    "v12",
+    "SELECT x, SUM(y) AS s, COUNT(*) AS n, MIN(y) AS lo, MAX(y) AS hi FROM r GROUP BY x",
+    "every 105 seconds",
+    "x",
+    "sum, count, min, max",
+)
+"""The view of the thesis on Spark, which holds all of its functions at once."""
+
 
 @dataclass(frozen=True)
 class Mix:

@@ -28,7 +28,7 @@ from viewkeeper.bench.streams import Spread, Stream
 
 MASTER = "local-cluster[2,1,1024]"
 EXECUTOR = b"CoarseGrainedExecutorBackend"
-WARMUPS = 2
+WARMUPS = 4
 HIT = floor(1)
 """Executors killed while the epoch ran: without one, nothing was measured. A short epoch may be over before."""
 
@@ -69,12 +69,12 @@ def measure(settings: Settings) -> Iterator[Finding]:
 
 @dataclass
 class Run:
-    """Epochs of one size, one after the other, with the time at which each ended."""
+    """Epochs of one size, one after the other, with the time at which each began and ended."""
 
     stream: Stream
     child: Child
     changes: int
-    points: list[tuple[float, float]] = field(default_factory=list)
+    points: list[tuple[float, float, float]] = field(default_factory=list)
     events: list[tuple[float, str]] = field(default_factory=list)
     killed: int = 0
     _started: float = 0.0
@@ -90,19 +90,21 @@ class Run:
 
     def epoch(self) -> float:
         self.stream.insert(self.changes)
+        began = perf_counter() - self._started
         seconds = self.child.refresh("v")
-        self.points.append((perf_counter() - self._started, self.changes / seconds))
+        self.points.append((began, perf_counter() - self._started, self.changes / seconds))
         return seconds
 
     def epoch_with_a_kill(self, after: float) -> float:
         """The epoch must go on without the executor that is killed so many seconds after it began, and be right."""
         self.stream.insert(self.changes)
         timer = Timer(after, self._kill_one)
+        began = perf_counter() - self._started
         timer.start()
         seconds = self.child.refresh("v")
         ended = perf_counter() - self._started
         timer.join()
-        self.points.append((ended, self.changes / seconds))
+        self.points.append((began, ended, self.changes / seconds))
         self.killed = sum(1 for moment, _ in self.events if moment <= ended)
         return seconds
 
@@ -144,7 +146,8 @@ EXPERIMENT = Experiment(
     ),
     limits=(
         "By construction the epoch that is hit waits until Spark has noticed the loss and run the lost tasks "
-        "again; a task that runs again applies nothing twice. The new executor has to start Java and Python. "
+        "again; a task that runs again applies nothing twice. The new executor has to start Java and Python. Every epoch "
+        "is made to run as tasks. A kill is a single figure. "
         "Executors of this cluster are processes of one machine, which share its cores."
     ),
     measure=measure,

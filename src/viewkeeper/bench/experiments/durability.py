@@ -90,7 +90,7 @@ EXPERIMENT = Experiment(
     ),
     limits=(
         "By construction each write waits for the disk once per region and commit: bulk work shares that wait "
-        "among many rows, a row written alone has it to itself."
+        "among many rows, and what is left of it there lies within the spread; a row written alone has it to itself."
     ),
     measure=measure,
     sizes=sizes,

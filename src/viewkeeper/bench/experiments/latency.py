@@ -11,7 +11,7 @@ from functools import partial
 
 from viewkeeper.bench.experiment import Experiment, Kind, Plot
 from viewkeeper.bench.experiments.views import median_of
-from viewkeeper.bench.outcomes import Breakdown, Finding, Mark, ceiling
+from viewkeeper.bench.outcomes import Breakdown, Finding, Mark, Of, ceiling
 from viewkeeper.bench.phases import Jobs, Watch, watched
 from viewkeeper.bench.runner import Wrong, compared, in_turn, proved, verified
 from viewkeeper.bench.settings import Settings
@@ -70,10 +70,13 @@ def measure(settings: Settings) -> Iterator[Finding]:
                 }
                 found = in_turn(sides, size["repetitions" if changes <= LIMITED else "repetitions_of_many"])
                 what = f"{query.title}, {changes:,} changes at {size['large_rows']:,} rows (raw: at {size['small_rows']:,})"
-                mark = Mark(f"{query.title}, large table", changes, raw=f"{query.title}, small table")
-                limit = LIMIT if changes <= LIMITED and not settings.quick else None
-                yield compared(what, found["large_rows"], found["small_rows"], limit, mark)
-                breakdowns += [median_of(f"{query.title}, {changes:,}", seen["large_rows"][1:])]
+                large, small = (f"{query.title}, {size[name]:,} rows" for name in ("large_rows", "small_rows"))
+                mark = Mark(large, changes, raw=small)
+                limit = LIMIT if changes <= LIMITED else None
+                yield compared(what, found["large_rows"], found["small_rows"], limit, mark, Of.TIME)
+                breakdowns += [
+                    median_of(f"{query.title}, {changes:,} at {size[name]:,}", seen[name][1:]) for name in both
+                ]
     yield from breakdowns
     names = [query.name for query in VIEWS]
     yield proved("small table, rows verified", partial(verified, both["small_rows"].db, names))
@@ -130,7 +133,7 @@ EXPERIMENT = Experiment(
         Plot(
             "Where does the time of an epoch go?",
             "milliseconds",
-            "view, changes in the epoch",
+            "view, changes in the epoch, rows of the table",
             Kind.STACKS,
             name="breakdown",
         ),

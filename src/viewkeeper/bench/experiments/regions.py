@@ -15,11 +15,11 @@ from viewkeeper.bench.experiment import Experiment, Plot
 from viewkeeper.bench.outcomes import Finding, Mark
 from viewkeeper.bench.runner import in_turn, proved, refreshed, speed, verified
 from viewkeeper.bench.settings import Settings
+from viewkeeper.bench.streams import SUM
 from viewkeeper.bench.truth import same_sums
 from viewkeeper.bench.workload import Tables
 
 REGIONS = (1, 2, 4, 6, 10)
-SUM = "SELECT x, SUM(y) AS s FROM r GROUP BY x"
 
 
 def sizes(settings: Settings) -> dict[str, int]:
@@ -38,12 +38,8 @@ def measure(settings: Settings) -> Iterator[Finding]:
         views = {regions: f"v{regions}" for regions in REGIONS}
         for regions, name in views.items():
             tables.db.create_view(name, SUM, refresh=f"every {100 + regions} seconds", regions=regions)
-        first = partial(tables.change, size["operations"])
-        sides = {
-            regions: partial(_epoch, tables, name, first if regions == REGIONS[0] else None)
-            for regions, name in views.items()
-        }
-        found = in_turn(sides, size["repetitions"])
+        sides = {regions: partial(refreshed, tables.db, name) for regions, name in views.items()}
+        found = in_turn(sides, size["repetitions"], before=partial(tables.change, size["operations"]))
         for regions, measured in found.items():
             raw = None if regions == 1 else found[1]
             what = f"{regions} regions (raw: 1)" if raw else "1 region"
@@ -51,13 +47,6 @@ def measure(settings: Settings) -> Iterator[Finding]:
         yield proved("1 region, rows verified", partial(verified, tables.db, [views[1]]))
         for regions, name in list(views.items())[1:]:
             yield proved(f"{regions} regions, rows compared", partial(same_sums, tables.db, name))
-
-
-def _epoch(tables: Tables, view: str, first: partial[object] | None) -> float:
-    """The first view of a round finds new operations, which the others then follow too."""
-    if first is not None:
-        first()
-    return refreshed(tables.db, view)
 
 
 EXPERIMENT = Experiment(

@@ -9,6 +9,7 @@ query over the same changes.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -23,6 +24,7 @@ COLUMN = {"v1": "s", "v2": "lo", "v3": "y", "v4": "t"}
 
 
 def main(folder: Path, view: str) -> None:
+    os.environ.setdefault("PATHWAY_THREADS", str(os.cpu_count() or 1))  # it has one worker unless told
     import pathway as pw
 
     times: list[float] = []
