@@ -7,10 +7,11 @@ run, rather than being left out.
 
 from __future__ import annotations
 
+import statistics
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql.classic.dataframe import DataFrame
 
+from viewkeeper.bench.outcomes import Breakdown
 from viewkeeper.engine import blocks, epoch, tasks
 from viewkeeper.engine import spark as engine_spark
 from viewkeeper.engine.blocks import BlockRunner
@@ -137,3 +139,31 @@ class Jobs:
             info = tracker.getJobInfo(job)
             stages += len(info.stageIds) if info is not None else 0
         return len(new), stages
+
+
+class Notes:
+    """Where the time of each thing went, every time that it was done."""
+
+    def __init__(self, watch: Watch, context: SparkContext) -> None:
+        self.seen: dict[str, list[Breakdown]] = defaultdict(list)
+        self._watch = watch
+        self._jobs = Jobs(context)
+
+    def timed(self, what: str, work: Callable[[], object]) -> float:
+        """Seconds. What fails leaves no note."""
+        self._jobs.look()
+        self._watch.begin()
+        work()
+        seconds = self._watch.end()
+        jobs, stages = self._jobs.look()
+        counts = {"jobs": jobs, "stages": stages, "crossings": self._watch.crossings}
+        self.seen[what].append(Breakdown(what, self._watch.in_order(), counts))
+        return seconds
+
+
+def median_of(what: str, seen: Sequence[Breakdown]) -> Breakdown:
+    """Step by step, so that the steps of an unlucky epoch do not count as a whole."""
+    last = seen[-1]
+    return Breakdown(
+        what, {step: statistics.median(one.seconds[step] for one in seen) for step in last.seconds}, last.counts
+    )

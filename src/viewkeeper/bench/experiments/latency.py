@@ -7,13 +7,13 @@ ten million rows as over one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 from viewkeeper.bench.experiment import Experiment, Kind, Plot
-from viewkeeper.bench.experiments.views import median_of
-from viewkeeper.bench.outcomes import Breakdown, Finding, Mark, Of, ceiling
-from viewkeeper.bench.phases import Jobs, Watch, watched
-from viewkeeper.bench.runner import Wrong, compared, in_turn, proved, verified
+from viewkeeper.bench.outcomes import Finding, Mark, Of, ceiling
+from viewkeeper.bench.phases import Notes, median_of, watched
+from viewkeeper.bench.runner import compared, in_turn, proved, refreshed, verified
 from viewkeeper.bench.settings import Settings
 from viewkeeper.bench.truth import same_as_arrow
 from viewkeeper.bench.workload import QUERIES, Query, Tables
@@ -58,15 +58,13 @@ def measure(settings: Settings) -> Iterator[Finding]:
     for tables in both.values():
         for query in VIEWS:
             settings.shared.have(tables, query)
-    breakdowns: list[Breakdown] = []
     with watched() as watch:
-        jobs = Jobs(Spark().session().sparkContext)
+        notes = Notes(watch, Spark().session().sparkContext)
         for query in VIEWS:
             for changes in _steps(settings):
-                seen: dict[str, list[Breakdown]] = {name: [] for name in both}
+                about = {name: f"{query.title}, {changes:,} at {size[name]:,}" for name in both}
                 sides = {
-                    name: partial(_epoch, tables, query, changes, watch, jobs, seen[name])
-                    for name, tables in both.items()
+                    name: partial(_epoch, tables, query, changes, notes, about[name]) for name, tables in both.items()
                 }
                 found = in_turn(sides, size["repetitions" if changes <= LIMITED else "repetitions_of_many"])
                 what = f"{query.title}, {changes:,} changes at {size['large_rows']:,} rows (raw: at {size['small_rows']:,})"
@@ -74,27 +72,17 @@ def measure(settings: Settings) -> Iterator[Finding]:
                 mark = Mark(large, changes, raw=small)
                 limit = LIMIT if changes <= LIMITED else None
                 yield compared(what, found["large_rows"], found["small_rows"], limit, mark, Of.TIME)
-                breakdowns += [
-                    median_of(f"{query.title}, {changes:,} at {size[name]:,}", seen[name][1:]) for name in both
-                ]
-    yield from breakdowns
+    for what, seen in notes.seen.items():
+        found_there = median_of(what, seen[1:])
+        yield replace(found_there, seconds=_by_part(found_there.seconds))
     names = [query.name for query in VIEWS]
     yield proved("small table, rows verified", partial(verified, both["small_rows"].db, names))
     yield proved("large table, rows compared", partial(same_as_arrow, both["large_rows"], VIEWS))
 
 
-def _epoch(tables: Tables, query: Query, changes: int, watch: Watch, jobs: Jobs, seen: list[Breakdown]) -> float:
+def _epoch(tables: Tables, query: Query, changes: int, notes: Notes, what: str) -> float:
     tables.change(changes)
-    jobs.look()
-    watch.begin()
-    report = tables.db.refresh(query.name)
-    seconds = watch.end()
-    if report.failed or query.name not in report.views:
-        raise Wrong(report.failed.get(query.name, "the view found nothing to follow"))
-    ran, stages = jobs.look()
-    counts = {"jobs": ran, "stages": stages, "crossings": watch.crossings}
-    seen.append(Breakdown(query.name, _by_part(watch.in_order()), counts))
-    return seconds
+    return notes.timed(what, partial(refreshed, tables.db, query.name))
 
 
 def _by_part(steps: Mapping[str, float]) -> dict[str, float]:

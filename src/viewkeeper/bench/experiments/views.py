@@ -9,16 +9,16 @@ from __future__ import annotations
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 from viewkeeper.bench.experiment import Experiment, Kind, Plot
 from viewkeeper.bench.outcomes import Breakdown, Finding, Mark, Outcome, Sample, ceiling, floor
 from viewkeeper.bench.peak import megabytes_of_refreshes
-from viewkeeper.bench.phases import Jobs, Watch, watched
+from viewkeeper.bench.phases import Notes, median_of, watched
 from viewkeeper.bench.recompute import Recompute
 from viewkeeper.bench.runner import (
     Measured,
@@ -28,6 +28,7 @@ from viewkeeper.bench.runner import (
     in_turn,
     paired,
     proved,
+    refreshed,
     single,
 )
 from viewkeeper.bench.settings import Settings
@@ -89,7 +90,7 @@ def measure(settings: Settings) -> Iterator[Finding]:
     with closing(small), watched() as watch:
         by_hand = Recompute(base, settings.shared.exported(large))
         warming = Recompute(base, settings.shared.exported(small))
-        run = Run(settings.folder, sizes, small, large, by_hand, warming, watch, Jobs(base.sparkContext))
+        run = Run(settings.folder, sizes, small, large, by_hand, warming, Notes(watch, base.sparkContext))
         yield from run.beside_recomputing()
         yield from run.throughput()
         if not settings.quick:
@@ -108,35 +109,17 @@ class Run:
     large: Tables
     by_hand: Recompute
     warming: Recompute
-    watch: Watch
-    jobs: Jobs
-    _seen: dict[str, list[Breakdown]] = field(default_factory=lambda: defaultdict(list))
+    notes: Notes
 
     # What is timed
 
     def refresh(self, tables: Tables, query: Query, what: str) -> float:
         """One epoch of one view; how long it took. `Wrong` if it did not follow."""
-        self.jobs.look()
-        self.watch.begin()
-        report = tables.db.refresh(query.name)
-        seconds = self.watch.end()
-        self._note(f"{query.name}, {what}")
-        if report.failed or query.name not in report.views:
-            raise Wrong(report.failed.get(query.name, "the view found nothing to follow"))
-        return seconds
+        return self.notes.timed(f"{query.name}, {what}", partial(refreshed, tables.db, query.name))
 
     def fill(self, tables: Tables, query: Query, what: str) -> float:
-        self.jobs.look()
-        self.watch.begin()
-        tables.db.create_view(query.name, query.sql, refresh=query.refresh)
-        seconds = self.watch.end()
-        self._note(f"{query.name}, {what}")
-        return seconds
-
-    def _note(self, what: str) -> None:
-        jobs, stages = self.jobs.look()
-        counts = {"jobs": jobs, "stages": stages, "crossings": self.watch.crossings}
-        self._seen[what].append(Breakdown(what, self.watch.in_order(), counts))
+        create = partial(tables.db.create_view, query.name, query.sql, refresh=query.refresh)
+        return self.notes.timed(f"{query.name}, {what}", create)
 
     # Fills and small epochs
 
@@ -257,21 +240,13 @@ class Run:
     # Where the time goes
 
     def breakdowns(self) -> Iterator[Breakdown]:
-        for what, seen in self._seen.items():
+        for what, seen in self.notes.seen.items():
             if not what.endswith(("small", "catching up")):
                 yield median_of(what, seen)
 
 
 def _bar(query: Query, series: str, plot: str = "") -> Mark:
     return Mark(series, f"{query.name}: {query.title}", raw="Spark evaluates it anew", plot=plot)
-
-
-def median_of(what: str, seen: Sequence[Breakdown]) -> Breakdown:
-    """Step by step, so that the steps of an unlucky epoch do not count as a whole."""
-    last = seen[-1]
-    return Breakdown(
-        what, {step: statistics.median(one.seconds[step] for one in seen) for step in last.seconds}, last.counts
-    )
 
 
 EXPERIMENT = Experiment(
