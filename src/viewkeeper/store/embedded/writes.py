@@ -202,7 +202,9 @@ def _carry_out(files: Files, decision: Decision) -> None:
 def _roll_forward(files: Files, handle: Handle, decision: Decision, participant: Participant) -> None:
     """The same changes at the same position: the region stands where it stood when the decision was made.
 
-    It is looked at first without its lock, which may be held: by the caller, for what it has prepared on top of this.
+    A decision that is struck by now has no entries any more: whoever still holds it must not bring the region to where
+    another decision belongs. The region is looked at first without its lock, which may be held: by the caller, for what it
+    has prepared on top of this.
     """
     with files.region(handle, participant.region) as connection:
         if rows.state(connection).position >= participant.position:
@@ -213,6 +215,8 @@ def _roll_forward(files: Files, handle: Handle, decision: Decision, participant:
             return
         layout = handle.layout
         batches = [unpack(data, layout.log_schema) for data in files.transactions.batches(decision, participant)]
+        if not batches:
+            return
         desired = rows.after_images(layout, pa.Table.from_batches(batches, schema=layout.log_schema))
         changed = rows.change(connection, layout, desired, participant.position, decision.stamp)
         rows.advance(connection, participant.position, decision.stamp, changed.applied)
