@@ -171,3 +171,23 @@ def test_a_view_that_is_made_again_alike_is_another(two: Pair, monkeypatch: pyte
     one.drop("sums")
     with pytest.raises(vk.NotFound, match='"sums" does not exist'):
         other.view("sums")
+
+
+def test_a_snapshot_shows_no_view_that_is_being_dropped_beside_newer_rows(two: Pair) -> None:
+    """Found: the view was shown as it was, and its table as it is, since nobody was known to read it any more."""
+    one, other = two
+    other.create_view("counts", "SELECT COUNT(*) AS n FROM t")
+    look = one._catalog.shapes_of
+
+    def meanwhile(definitions: Any) -> Any:
+        one._catalog.shapes_of = look  # type: ignore[method-assign]
+        shapes = look(definitions)
+        other.table("t").put({"k": 9, "x": "z", "y": 9})
+        assert other._catalog.remove(other._catalog.definition("counts")), "the drop has begun, and the table is there"
+        return shapes
+
+    one._catalog.shapes_of = meanwhile  # type: ignore[method-assign]
+    with one.snapshot() as at:
+        assert at.table("t").scan().num_rows == 3
+        with pytest.raises(vk.NotFound):
+            at.view("counts")

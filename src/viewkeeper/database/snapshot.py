@@ -22,18 +22,18 @@ ATTEMPTS = 100
 def _looked_at(
     store: Store, catalog: ViewCatalog, only: Collection[str] | None
 ) -> tuple[dict[str, Shape], Lineage, Sequence[GroupState], dict[str, Positions]]:
-    """The tables there are, which views read them, where the groups are, and a cut; a table that was dropped or made in
-    between asks for another try: what was seen of it before and after might be of two tables of one name.
+    """The tables there are, which views read them, where the groups are, and a cut; a table or view that was dropped or made
+    in between asks for another try: what was seen of it before and after might be of two tables of one name.
 
     In this order: a view that is known has been committed by its group, and what a group has committed is carried out by
-    the cut, so that every table has come to where the group's cut says. Who reads a table is asked after the views: one
-    that the snapshot shows counts as a reader of its tables. And before the groups: a reader's group has its tables in the
-    cut that is seen then, and not one from before the view was made, which may be left of a view that was dropped.
+    the cut, so that every table has come to where the group's cut says. The views that the snapshot shows are those that
+    count as readers of their tables, seen in one look. That is before the groups: a reader's group has its tables in the cut
+    that is seen then, and not one from before the view was made, which may be left of a view that was dropped. And the views
+    are the same afterwards: the group of one that is being dropped may have let go of its tables, while its rows are there.
     """
     for attempt in range(ATTEMPTS):
-        numbers = _numbers(store)
-        shapes = catalog.shapes()
-        lineage = catalog.lineage()
+        numbers, views = _numbers(store), catalog.definitions()
+        shapes, lineage = catalog.shapes_of(views), Lineage(views)
         groups = store.groups()
         try:
             base = [name for name, shape in shapes.items() if shape.spec.kind is Kind.BASE]
@@ -43,7 +43,7 @@ def _looked_at(
             if attempt == ATTEMPTS - 1:
                 raise
             continue
-        if _numbers(store) == numbers:
+        if _numbers(store) == numbers and catalog.definitions() == views:
             return shapes, lineage, groups, cut
     raise Busy("tables are being dropped and made again without end", hint="call again")
 

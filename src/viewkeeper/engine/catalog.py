@@ -78,9 +78,10 @@ class ViewCatalog:
 
     def shapes(self) -> dict[str, Shape]:
         """Every table and view as queries see it."""
-        return self._shapes(self.definitions())
+        return self.shapes_of(self.definitions())
 
-    def _shapes(self, definitions: Sequence[Definition]) -> dict[str, Shape]:
+    def shapes_of(self, definitions: Sequence[Definition]) -> dict[str, Shape]:
+        """Every table, and these views."""
         there = {spec.name: spec for spec in self.store.tables()}
         base = [spec for spec in there.values() if spec.kind is Kind.BASE]
         shapes = {spec.name: Shape(spec, tuple(spec.schema.names)) for spec in base}
@@ -133,7 +134,7 @@ class ViewCatalog:
 
     def _own_plans(self, group: str) -> list[ViewPlan]:
         definitions = self.definitions()
-        shapes = self._shapes(definitions)
+        shapes = self.shapes_of(definitions)
         return [self._own_plan(definition, shapes) for definition in definitions if definition.group == group]
 
     def sharing(self, plans: Sequence[ViewPlan], group: str) -> list[ViewPlan]:
