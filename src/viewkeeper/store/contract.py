@@ -348,7 +348,11 @@ class Store(Protocol):
         """Every group, by name."""
 
     def begin(self, group: str, cut: Cut, term: int) -> EpochRecord:
-        """Record the next epoch as running, with its cut. If one is running, that one is the answer: it goes on."""
+        """Record the next epoch as running, with its cut. If one is running, that one is the answer: it goes on.
+
+        Its number is greater than that of any epoch before, of whatever group: a view that is dropped and made again under
+        another schedule has no epoch that the one before had.
+        """
 
     def apply(self, table: str, region: int, changes: pa.Table, epoch: int, term: int) -> Applied:
         """All of a region's changes of one epoch in one atomic step.

@@ -352,7 +352,7 @@ class MemoryStore:
     def begin(self, group: str, cut: Cut, term: int) -> EpochRecord:
         found = self._fenced_group(group, term)
         if found.state.running is None:
-            found.last += 1
+            found.last = 1 + max(group.last for group in self._groups.values())
             found.state = replace(found.state, running=EpochRecord(found.last, dict(cut)))
         assert found.state.running is not None
         return found.state.running

@@ -187,7 +187,8 @@ class Catalog:
                 raise Fenced(f'group "{group}": epoch {-row["running"]} is being undone', hint="finish that first")
             if row["running"]:
                 return EpochRecord(row["running"], _cut_of(row["running_cut"]))
-            epoch = row["last"] + 1
+            newest = connection.one("SELECT max(last) FROM groups")
+            epoch = 1 + (0 if newest is None else int(newest[0]))
             values = parameters(epoch, _cut_text(cut), epoch, group)
             connection.execute("UPDATE groups SET running = ?, running_cut = ?, last = ? WHERE name = ?", values)
         faults.reach("begin.recorded")

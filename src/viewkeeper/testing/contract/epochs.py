@@ -309,7 +309,17 @@ class EpochContract(StoreFixtures):
         assert everything(store, "side") == []
         store.undo("side", running, 1)
         assert everything(store, "totals") == FIRST
-        assert store.group(GROUP).committed.epoch == 2
+        assert store.group(GROUP).committed.epoch == running + 1
+
+    def test_an_epoch_is_later_than_any_before_it_of_whatever_group(self, store: Store) -> None:
+        """What a follower has seen of a view is no epoch of another one of that name, under whatever schedule."""
+        side = replace(TOTALS, name="side", group="side")
+        created(store, TOTALS, side)
+        numbers = []
+        for group in (GROUP, GROUP, "side", GROUP, "side"):
+            numbers.append(store.begin(group, {}, 1).epoch)
+            store.commit(group, numbers[-1], 1)
+        assert numbers == sorted(set(numbers))
 
     def test_a_table_that_joins_a_group_later_starts_empty(self, kept: Store) -> None:
         for n in (1, 2):
