@@ -621,3 +621,42 @@ def test_two_processes_maintain_one_database(tables: vk.Database) -> None:
     cuts = [past.cut["t"] for past in tables.history()]
     moves = [move for before, after in pairwise(cuts) for move in zip(before, after, strict=True)]
     assert all(one <= two for one, two in moves)
+
+
+def test_changes_of_a_view_that_is_made_again_under_another_schedule(tables: vk.Database) -> None:
+    """Found: epochs were counted by schedule, so that an old one could pass for one of the new view's."""
+    tables.create_view("w", "SELECT id, v FROM t")
+    for number in range(5):
+        tables.table("t").put(row(10 + number, "c", number))
+        tables.refresh()
+    epoch = tables.view("w").status().epoch
+    tables.drop("w")
+    view = tables.create_view("w", "SELECT id, v * 10 AS v FROM t", refresh="every 1000 seconds")
+    with pytest.raises(vk.SnapshotTooOld, match=f'view "w" has no changes since epoch {epoch}: it was made in'):
+        view.changes(since=epoch)
+    now = view.status().epoch
+    assert view.changes(since=now).num_rows == 0
+    with pytest.raises(vk.InputError, match=f"is at epoch {now}, and has not come to {now + 1}"):
+        view.changes(since=now + 1)
+
+
+def test_both_zeros_are_found_by_either(tables: vk.Database) -> None:
+    """Found: rows with -0.0 were not found by 0.0, nor the group of both by -0.0."""
+    tables.execute("CREATE TABLE z (id BIGINT PRIMARY KEY, d DOUBLE)")
+    tables.table("z").put([{"id": 1, "d": -0.0}, {"id": 2, "d": 0.0}, {"id": 3, "d": 1.0}, {"id": 4, "d": -1.0}])
+    groups = tables.create_view("groups", "SELECT d, COUNT(*) AS n FROM z GROUP BY d")
+    clustered = tables.create_view("clustered", "SELECT id, d FROM z", cluster_by="d")
+    bag = tables.create_view("bag", "SELECT d, 1 AS one FROM z", cluster_by="d")
+    with tables.snapshot() as at:
+        for zero in (0.0, -0.0):
+            for view in (groups, at.view("groups")):
+                assert view.get(zero) == {"d": 0.0, "n": 2}
+                assert view.find(zero)["n"].to_pylist() == [2]
+            for view in (clustered, at.view("clustered")):
+                assert view.find(zero)["id"].to_pylist() == [1, 2]
+                assert view.scan(prefix=zero, limit=1)["id"].to_pylist() == [1]
+                assert view.get((zero, 1)) == {"id": 1, "d": 0.0}
+                assert view.scan(zero)["id"].to_pylist() == [1, 2, 3]
+                assert view.scan(stop=zero)["id"].to_pylist() == [4]
+            for view in (bag, at.view("bag")):
+                assert view.find(zero).num_rows == 2

@@ -11,6 +11,7 @@ import pyarrow as pa
 from viewkeeper import rows
 from viewkeeper.errors import InputError, NotFound, SnapshotTooOld
 from viewkeeper.maintain.plan import Shape
+from viewkeeper.rows.zeros import Values
 from viewkeeper.service.immediate import Writer
 from viewkeeper.store.contract import Action, Expectation, Kind, Mutation, Positions, Row, Store, TableSpec
 
@@ -48,7 +49,10 @@ class TableAt:
         return self._read(lambda shape: self._get(shape, key))
 
     def _get(self, shape: Shape, key: Any) -> Row | None:
-        return self._store.get(shape.spec.name, rows.key_values(shape.spec, key), self._at)
+        return self._row(shape.spec.name, rows.key_values(shape.spec, key))
+
+    def _row(self, table: str, key: Values) -> Row | None:
+        return self._store.get(table, key, self._at)
 
     def scan(
         self,
@@ -70,15 +74,25 @@ class TableAt:
         self, shape: Shape, start: Any, stop: Any, prefix: Any, limit: int | None, columns: Sequence[str] | None
     ) -> pa.Table:
         spec = shape.spec
-        return self._store.scan(
+        return self._rows(
             spec.name,
-            start=None if start is None else rows.prefix_values(spec, start),
-            stop=None if stop is None else rows.prefix_values(spec, stop),
-            prefix=() if prefix is None else rows.prefix_values(spec, prefix),
-            limit=limit,
-            columns=columns if columns is None else known_columns(spec, columns),
-            at=self._at,
+            None if start is None else rows.prefix_values(spec, start),
+            None if stop is None else rows.prefix_values(spec, stop),
+            () if prefix is None else rows.prefix_values(spec, prefix),
+            limit,
+            columns if columns is None else known_columns(spec, columns),
         )
+
+    def _rows(
+        self,
+        table: str,
+        start: Values | None,
+        stop: Values | None,
+        prefix: Values,
+        limit: int | None,
+        columns: Sequence[str] | None,
+    ) -> pa.Table:
+        return self._store.scan(table, start=start, stop=stop, prefix=prefix, limit=limit, columns=columns, at=self._at)
 
     def _read(self, read: Callable[[Shape], Answer]) -> Answer:
         """What a read gives that was of the very table whose shape it was given, and not of another of its name.

@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 
 from viewkeeper import names
 from viewkeeper.database.table import TableAt, known_columns
-from viewkeeper.errors import SnapshotTooOld
+from viewkeeper.errors import InputError, SnapshotTooOld
 from viewkeeper.maintain.delta.rows import consolidate
 from viewkeeper.maintain.plan import Shape
+from viewkeeper.rows.zeros import Values, from_the_first_zero, with_both_zeros
 from viewkeeper.store.changes import rows_after, rows_before
 from viewkeeper.store.contract import Row, Store
 
@@ -67,6 +68,26 @@ class ViewAt(TableAt):
         found = super()._get(shape, key)
         return None if found is None else {name: found[name] for name in shape.columns}
 
+    def _row(self, table: str, key: Values) -> Row | None:
+        """By either zero: the columns of a view's key may be floating numbers, which those of a table's may not."""
+        every = (super(ViewAt, self)._row(table, one) for one in with_both_zeros(key))
+        return next((row for row in every if row is not None), None)
+
+    def _rows(
+        self,
+        table: str,
+        start: Values | None,
+        stop: Values | None,
+        prefix: Values,
+        limit: int | None,
+        columns: Sequence[str] | None,
+    ) -> pa.Table:
+        """The same: those under one zero come before those under the other, as they lie."""
+        start, stop = (None if bound is None else from_the_first_zero(bound) for bound in (start, stop))
+        parts = [super(ViewAt, self)._rows(table, start, stop, one, limit, columns) for one in with_both_zeros(prefix)]
+        found = pa.concat_tables(parts)
+        return found if limit is None else found.slice(0, limit)
+
     def find(self, prefix: Any) -> pa.Table:
         """All rows under the first columns of the key: what CLUSTER BY arranges. None is the NULL group, as in `get`."""
         return self.scan(prefix=(None,) if prefix is None else prefix)
@@ -102,6 +123,13 @@ class ViewAt(TableAt):
             )
         assert spec.group is not None
         upto = self._store.group(spec.group).committed.epoch if self._at is None else self._at[0]
+        if since > upto:
+            raise InputError(
+                f'view "{spec.name}" is at epoch {upto}, and has not come to {since}',
+                hint="ask since an epoch that it has come to: view.status().epoch",
+                view=spec.name,
+                epoch=upto,
+            )
         logs = [batch for region in range(spec.regions) for batch in self._store.log(spec.name, region, since, upto)]
         parts = [_signed_rows(shape, pa.Table.from_batches([batch])) for batch in logs]
         empty = _change_schema(shape).empty_table()
