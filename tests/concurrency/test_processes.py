@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -22,6 +24,7 @@ import viewkeeper as vk
 from viewkeeper import names
 from viewkeeper.store.contract import Action, Mutation, Request
 from viewkeeper.store.embedded import EmbeddedStore, connection, epochs
+from viewkeeper.store.embedded.checkpoints import Checkpoints
 from viewkeeper.store.embedded.clock import Clock
 from viewkeeper.store.embedded.connection import Connection, Pool
 from viewkeeper.store.embedded.files import Files, Handle
@@ -494,6 +497,34 @@ def test_a_table_that_takes_the_place_of_one_that_failed(
     fail_once(monkeypatch, "COMMIT", file, error)
     with pytest.raises(type(error)):
         db.create_table("t", "id INT, n INT", primary_key="id", regions=4)
+    check_another_takes_its_place(db, folder)
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "call"),
+    [(Checkpoints, "leave", 1), (Checkpoints, "leave", 2), (Connection, "close", 1), (Connection, "close", 4)],
+)
+def test_a_table_that_takes_the_place_of_one_whose_files_were_being_closed(
+    db: vk.Database, folder: Path, monkeypatch: pytest.MonkeyPatch, owner: type, method: str, call: int
+) -> None:
+    """An interrupt where the files of the first are closed leaves none of them to be used here, wherever it comes."""
+    calls, real = itertools.count(1), getattr(owner, method)
+
+    def interrupted(one: Any, *rest: Any, **named: Any) -> None:
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        real(one, *rest, **named)
+
+    with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+        patched.setattr(owner, method, interrupted)
+        db.create_table("t", "id INT, n INT", primary_key="id", regions=4)
+        db.drop("t")
+    assert db.tables() == []
+    check_another_takes_its_place(db, folder)
+
+
+def check_another_takes_its_place(db: vk.Database, folder: Path) -> None:
+    """What two that have it open see of each other's rows."""
     with vk.open(folder) as other:
         there = other.create_table("t", "id INT, n INT", primary_key="id", regions=4)
         there.put([{"id": number, "n": 1} for number in range(20)])

@@ -313,10 +313,10 @@ class Pool:
     """Connections by file, each lent to one user at a time; the files least recently used are closed first."""
 
     def __init__(self, folder: Path, *, synchronous: str, timeout: float) -> None:
-        self._synchronous = synchronous
-        self._timeout = timeout
         self._folder = folder
         self._ended = False
+        self.connect = partial(Connection, synchronous=synchronous, timeout=timeout)
+        """A connection that is the caller's alone, to be closed by him."""
         self._start()
         _pools.add(self)
 
@@ -326,8 +326,7 @@ class Pool:
         self._idle: OrderedDict[Path, list[Connection]] = OrderedDict()
         self._idle_bytes = 0
         self._most_files = _most_files()
-        self._connect = partial(Connection, synchronous=self._synchronous, timeout=self._timeout)
-        self._checkpoints = Checkpoints(self._connect)
+        self._checkpoints = Checkpoints(self.connect)
 
     @contextlib.contextmanager
     def use(self, path: Path, *, create: bool = False) -> Iterator[Connection]:
@@ -367,7 +366,7 @@ class Pool:
             if waiting:
                 self._idle_bytes -= waiting[-1].kept_bytes
                 return waiting.pop()
-        return self._connect(path, create=create)
+        return self.connect(path, create=create)
 
     def give_back(self, connection: Connection) -> None:
         if connection.inside:

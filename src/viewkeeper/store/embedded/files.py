@@ -16,7 +16,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -170,18 +170,15 @@ class Files:
         close it later would take the log of the new file away, which SQLite removes by its name.
         """
         handle = self._open(entry)
-        self.pool.close(under=handle.folder)
         shutil.rmtree(handle.folder, ignore_errors=True)
         with translated(handle.folder):
             handle.folder.mkdir(parents=True)
-        try:
-            for path in handle.paths:
-                self._make_region(path, handle.layout, fence)
-        finally:
-            self.pool.close(under=handle.folder)
+        for path in handle.paths:
+            self._make_region(path, handle.layout, fence)
 
     def _make_region(self, path: Path, layout: Layout, fence: int) -> None:
-        with self.pool.use(path, create=True) as connection:
+        """Through a connection that is never in the pool: wherever an interrupt comes, nobody gets it from there later."""
+        with closing(self.pool.connect(path, create=True)) as connection:
             connection.keep_a_journal()
             with connection.writing():
                 for statement in layout.ddl():
