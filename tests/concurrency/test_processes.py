@@ -369,6 +369,23 @@ def test_a_drop_that_died_holds_up_nobody_but_who_wants_its_name(
     check_consistent(store_of(db), folder)
 
 
+def test_a_drop_is_done_though_somebody_still_writes_there(db: vk.Database, folder: Path) -> None:
+    """Who drops waits for writers, but not for ever, and does not hear `Busy` of what is decided."""
+    db.create_table("t", "id INT, n INT", primary_key="id", regions=2)
+    writing = store_of(db).prepare([], ["t"])
+    with vk.open(folder, timeout=0.1) as other:
+        other.drop("t")
+        assert other.tables() == []
+        with pytest.raises(vk.NotFound):
+            other.table("t").scan()
+        writing.rollback()
+        with pytest.raises(vk.NotFound):
+            other.drop("t")
+        assert other.create_table("t", "id INT", primary_key="id", regions=1).scan().num_rows == 0
+    assert len(list((folder / "tables").iterdir())) == 1, "the files of the first are gone"
+    check_consistent(store_of(db), folder)
+
+
 # Interrupts
 
 CALLS: dict[str, Callable[[vk.Database], Any]] = {
