@@ -386,6 +386,56 @@ def test_a_drop_is_done_though_somebody_still_writes_there(db: vk.Database, fold
     check_consistent(store_of(db), folder)
 
 
+LEARNING: dict[str, Callable[[EmbeddedStore], Any]] = {
+    "get": lambda store: store.get("pairs", (1,)),
+    "scan": lambda store: store.scan("pairs"),
+    "read": lambda store: list(store.read("pairs", 0)),
+    "write": lambda store: store.write([one_pair()]),
+    "table": lambda store: store.table("pairs"),
+    "tables": lambda store: store.tables(),
+}
+
+
+def one_pair() -> Mutation:
+    return Mutation("pairs", Action.PUT, pa.table({"k": [1], "v": ["one"]}, schema=PAIRS.schema))
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["gone", "made again"])
+@pytest.mark.parametrize("learn", LEARNING)
+def test_files_of_tables_that_another_process_dropped_are_closed(folder: Path, learn: str, again: bool) -> None:
+    """They take descriptors here, and room on the disk, for as long as they are open: also if they were never read here."""
+    with opened(folder) as store, opened(folder) as other:
+        created(store, PAIRS, replace(PAIRS, name="unread"))
+        store.write([one_pair()])
+        before = store._files.pool.folders()
+        other.drop("unread")
+        other.drop("pairs")
+        if again:
+            created(other, PAIRS)
+        try:
+            LEARNING[learn](store)
+        except vk.NotFound:
+            assert not again
+        assert len(before) == 3
+        assert store._files.pool.folders() & before == {folder}, "there the catalog is"
+        check_consistent(store, folder)
+
+
+def test_a_reader_that_has_begun_closes_the_file_of_a_dropped_table_at_its_end(folder: Path) -> None:
+    """It goes on meanwhile, whatever another thread has learned."""
+    with opened(folder) as store, opened(folder) as other:
+        created(store, PAIRS)
+        store.write([one_pair()])
+        region = region_of(PAIRS, 1)
+        path = store._files.handle("pairs").paths[region]
+        reader = store.read("pairs", region)
+        batch = next(reader)
+        other.drop("pairs")
+        assert store.tables() == []
+        assert batch.num_rows + sum(more.num_rows for more in reader) == 1
+        assert not store._files.pool._idle.get(path)
+
+
 # Interrupts
 
 CALLS: dict[str, Callable[[vk.Database], Any]] = {

@@ -373,14 +373,9 @@ class Pool:
             connection.abandon()
             return
         written, connection.written = connection.written, 0
-        with contextlib.suppress(OSError):  # a file that was dropped: the connection keeps what it kept
-            connection.kept_bytes = min(CACHE_BYTES, connection.path.stat().st_size)
-        surplus: list[Connection] = []
+        there = _measure(connection)
         with self._lock:
-            if self._ended:
-                surplus.append(connection)
-            else:
-                surplus += self._keep(connection)
+            surplus = self._keep(connection) if there and not self._ended else [connection]
         _close_all(surplus)
         if written:
             self._checkpoints.written(connection.path, written)
@@ -399,6 +394,13 @@ class Pool:
         gone = self._idle.pop(path)
         self._idle_bytes -= sum(connection.kept_bytes for connection in gone)
         return gone
+
+    def folders(self) -> set[Path]:
+        """Those that files with idle connections are in. A fork has none."""
+        if self._process != os.getpid():
+            return set()
+        with self._lock:
+            return {path.parent for path in self._idle}
 
     def end(self) -> None:
         """Close all connections for good: those that are lent out when they come back. A fork has none of them."""
@@ -421,6 +423,17 @@ class Pool:
             paths = [path for path in self._idle if under is None or under in path.parents]
             closing = [connection for path in paths for connection in self._forget(path)]
         _close_all(closing)
+
+
+def _measure(connection: Connection) -> bool:
+    """Note what it keeps in memory, at most the file. False if that was dropped: nobody needs the connection again."""
+    try:
+        connection.kept_bytes = min(CACHE_BYTES, connection.path.stat().st_size)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        pass  # it keeps what it kept
+    return True
 
 
 def _most_files() -> int:

@@ -116,7 +116,7 @@ class Files:
             try:
                 return use()
             except Dropped:
-                self.forget_handles()
+                self.forget_dropped()
         raise NotFound("the table is being dropped and made again without end", hint="call again")
 
     def current(self, entries: list[Entry]) -> list[Entry]:
@@ -124,10 +124,35 @@ class Files:
         another is forgotten, for a key of the new one may be none that the old one could hold."""
         known = [(entry.number, self._handles.get(entry.spec.name)) for entry in entries]
         if any(handle is not None and handle.number != number for number, handle in known):
-            self.forget_handles()
+            self.forget_dropped()
         return entries
 
-    def forget_handles(self) -> None:
+    def entry(self, name: str) -> Entry:
+        """What the catalog says of a name. If it has none, a table that had it may be open here."""
+        try:
+            return self.catalog.find(name)
+        except NotFound:
+            self.forget_dropped()
+            raise
+
+    def entries(self) -> list[Entry]:
+        """All tables. Others are closed here: their files take room on the disk until nobody has them open any more.
+
+        Which ones are open is looked up first: those are of tables that were recorded before, and are gone if they are not
+        found. One that is just being used is closed when it is given back, or the next time.
+        """
+        open_here = self.pool.folders()
+        entries = self.catalog.entries()
+        for folder in open_here - {self.folder, *(self._table_folder(entry.number) for entry in entries)}:
+            self.pool.close(under=folder)
+        return entries
+
+    def forget_dropped(self) -> None:
+        """Some table that was remembered is gone."""
+        self._forget_handles()
+        self.entries()
+
+    def _forget_handles(self) -> None:
         with self._lock:
             self._handles.clear()
 
@@ -191,7 +216,7 @@ class Files:
         self.catalog.mark_dropped(entry.number)
         with suppress(Busy):  # it is dropped, and whoever comes next finishes it
             self.finish_drop(entry)
-        self.forget_handles()
+        self._forget_handles()
 
     def finish_drops(self) -> None:
         """Finish every drop that is decided, unless somebody still writes there: that is for the next to come."""

@@ -99,10 +99,10 @@ class EmbeddedStore:
         self._files.drop(table)
 
     def table(self, name: str) -> TableSpec:
-        return self._files.current([self._files.catalog.find(name)])[0].spec
+        return self._files.current([self._files.entry(name)])[0].spec
 
     def tables(self) -> list[TableSpec]:
-        return [entry.spec for entry in self._files.current(self._files.catalog.entries())]
+        return [entry.spec for entry in self._files.current(self._files.entries())]
 
     def number(self, table: str) -> int:
         return self._files.number(table)
@@ -235,7 +235,7 @@ class EmbeddedStore:
             with self._files.region(handle, region) as connection, connection.reading():
                 yield connection
         except Dropped:
-            self._files.forget_handles()
+            self._files.forget_dropped()
             name = handle.spec.name
             raise NotFound(f'table "{name}" was dropped meanwhile', hint="look for it again", table=name) from None
 
