@@ -436,6 +436,21 @@ def test_a_reader_that_has_begun_closes_the_file_of_a_dropped_table_at_its_end(f
         assert not store._files.pool._idle.get(path)
 
 
+def test_a_file_that_goes_while_it_is_opened_is_not_left_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver has it open already when it finds that it cannot be used."""
+    begun: list[Any] = []
+
+    def fail(database: Any) -> None:
+        begun.append(database)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(adbc_driver_manager, "AdbcConnection", fail)
+        Connection(tmp_path / "one.db", synchronous="OFF", timeout=0.0, create=True)
+    with pytest.raises(adbc_driver_manager.Error):
+        adbc_driver_manager.AdbcConnection(begun[0])
+
+
 # Interrupts
 
 CALLS: dict[str, Callable[[vk.Database], Any]] = {

@@ -86,7 +86,11 @@ class Connection:
         self._made: set[str] = set()
         with translated(path):
             self._database = adbc_driver_sqlite.connect(f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}")
-            self._connection = adbc_driver_manager.AdbcConnection(self._database)
+            try:
+                self._connection = adbc_driver_manager.AdbcConnection(self._database)
+            except BaseException:
+                self._database.close()
+                raise
         try:
             self._set_up(synchronous)
         except BaseException:  # nobody has it yet who could close it, and the garbage collector does not
