@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import viewkeeper as vk
-from viewkeeper.errors import Conflict, NotFound, NotMaintainable, QueryFailed
+from viewkeeper.engine.creation import Creation
+from viewkeeper.engine.cuts import Aim
+from viewkeeper.engine.removal import Removal
+from viewkeeper.engine.together import Together
+from viewkeeper.errors import Busy, Conflict, NotFound, NotMaintainable, QueryFailed
 from viewkeeper.rows import rows_table
 from viewkeeper.service.immediate import Writer
-from viewkeeper.store.contract import Action, Mutation, Outcome, Request
+from viewkeeper.store.contract import Action, Lease, Mutation, Outcome, Request
 from viewkeeper.testing.memory_store import MemoryStore
 
 VIEWS = {
@@ -274,18 +278,80 @@ def test_a_writer_that_was_under_way_when_the_view_was_made_is_in_it(
 ) -> None:
     """It found no guard, and commits between the view's cut and its first reader."""
     db.execute("CREATE TABLE t (k INT PRIMARY KEY, x STRING, y INT)")
-    catch_up = db._together.catch_up
+    catch_up = Together.catch_up
 
-    def first_another_write() -> None:
+    def first_another_write(self: Together, lease: Lease) -> None:
         writer = threading.Thread(target=lambda: second._store.write(_put(second, 5)))
         monkeypatch.setattr(second._store._files.catalog, "guarded", dict)  # type: ignore[attr-defined]
         writer.start()
         writer.join()
-        catch_up()
+        catch_up(self, lease)
 
-    monkeypatch.setattr(type(db._together), "catch_up", lambda _: first_another_write())
+    monkeypatch.setattr(Together, "catch_up", first_another_write)
     db.create_view("sums", VIEWS["sums"], refresh="immediate")
     assert db.view("sums").scan().to_pylist() == [{"x": "late", "s": 5}]
+
+
+def test_a_view_that_fails_on_a_row_that_came_while_it_was_made_is_not_there(
+    db: vk.Database, second: vk.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found: its creator had the error, but the view was there, and refused every write for that row."""
+    _one_row(db)
+    _while_made(monkeypatch, lambda: second.table("t").put({"k": 2, "x": "b", "y": 0}))
+    with pytest.raises(NotMaintainable, match=r'"quotients" cannot be filled: .*DIVIDE_BY_ZERO'):
+        db.create_view("quotients", VIEWS["quotients"], refresh="immediate")
+    monkeypatch.undo()
+    assert db.views() == []
+    assert [spec.name for spec in db._store.tables()] == ["t"]
+    assert db._store.records("view/") == db._store.records("stop/") == db._store.records("going/") == {}
+    second.table("t").put({"k": 3, "x": "c", "y": 7})
+    second.table("t").delete(2)
+    db.create_view("quotients", VIEWS["quotients"], refresh="immediate")
+    assert db.view("quotients").scan().to_pylist() == [{"k": 1, "q": 20}, {"k": 3, "q": 14}]
+
+
+def test_a_view_that_cannot_wait_for_a_writer_leaves_the_others_as_they_were(
+    db: vk.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _one_row(db)
+    db.create_view("sums", VIEWS["sums"], refresh="immediate")
+    with monkeypatch.context() as patch:
+        patch.setattr(Together, "catch_up", _busy)
+        with pytest.raises(Busy, match="somebody writes"):
+            db.create_view("quotients", VIEWS["quotients"], refresh="immediate")
+    db.table("t").put({"k": 2, "x": "b", "y": 0})
+    assert [view.name for view in db.views()] == ["sums"]
+    assert db.view("sums").get("b") == {"x": "b", "s": 0}
+
+
+def test_a_view_that_cannot_be_taken_out_again_is_told_of(db: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    _one_row(db)
+    monkeypatch.setattr(Together, "catch_up", _busy)
+    monkeypatch.setattr(Removal, "take_out", _busy)
+    with pytest.raises(Busy, match=r'view "quotients" is there, but has not .* \(somebody writes\)'):
+        db.create_view("quotients", VIEWS["quotients"], refresh="immediate")
+    monkeypatch.undo()
+    db.drop("quotients")
+
+
+def _one_row(db: vk.Database) -> None:
+    db.execute("CREATE TABLE t (k INT PRIMARY KEY, x STRING, y INT)")
+    db.table("t").put({"k": 1, "x": "a", "y": 5})
+
+
+def _while_made(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> None:
+    """After the cut of a view that is being made, and before its commit."""
+    check = Creation._check_logs
+
+    def meanwhile(self: Creation, aim: Aim) -> None:
+        action()
+        check(self, aim)
+
+    monkeypatch.setattr(Creation, "_check_logs", meanwhile)
+
+
+def _busy(*_: object) -> None:
+    raise Busy("somebody writes", hint="call again")
 
 
 def _put(db: vk.Database, y: int) -> list[Mutation]:

@@ -199,22 +199,19 @@ class Database:
         the rows by columns, for `find`.
         """
         from viewkeeper.engine.creation import Creation
-        from viewkeeper.sql.refresh import Immediate, parse_policy, parse_refresh
+        from viewkeeper.sql.refresh import parse_policy, parse_refresh
         from viewkeeper.sql.words import only_statement
 
-        schedule = parse_refresh(refresh)
         cluster = (cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by)
         definition = Definition(
             check_name(name, "view"),
             only_statement(query),
-            str(schedule),
+            str(parse_refresh(refresh)),
             parse_policy(policy).value,
             cluster,
             regions,
         )
         Creation(self._maintainer).create(definition)
-        if isinstance(schedule, Immediate):
-            self._together.catch_up()
         return self.view(name)
 
     def view(self, name: str) -> View:

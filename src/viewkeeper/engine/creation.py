@@ -12,8 +12,20 @@ from viewkeeper.engine.epoch import Epoch, block_tables
 from viewkeeper.engine.lineage import Lineage
 from viewkeeper.engine.maintainer import IMMEDIATE, Maintainer
 from viewkeeper.engine.rehearsal import Rehearsal
+from viewkeeper.engine.removal import Removal
 from viewkeeper.engine.reports import EpochReport, ViewReport
-from viewkeeper.errors import Conflict, Fenced, NameTaken, NotFound, NotMaintainable, SnapshotTooOld
+from viewkeeper.engine.together import Together
+from viewkeeper.errors import (
+    Conflict,
+    Corrupt,
+    Fenced,
+    NameTaken,
+    NotFound,
+    NotMaintainable,
+    QueryFailed,
+    SnapshotTooOld,
+    ViewkeeperError,
+)
 from viewkeeper.maintain.definitions import PREFIX, Definition, RecordedTypes, Summary, plan_view
 from viewkeeper.maintain.plan import Shape, ViewPlan
 from viewkeeper.sql.unrepeatable import refuse_unrepeatable
@@ -41,9 +53,15 @@ class Creation:
         self.maintainer.store.create_group(definition.group, guards=definition.group == IMMEDIATE)
         with self.maintainer.leadership.of(definition.group) as lease:
             self.maintainer.finish(definition.group, lease)
-            while True:
-                with suppress(Trimmed):
-                    return self._create(definition, lease, started)
+            report = self._made(definition, lease, started)
+            if definition.group == IMMEDIATE:
+                self._catch_up(definition.name, lease)
+            return report
+
+    def _made(self, definition: Definition, lease: Lease, started: float) -> EpochReport:
+        while True:
+            with suppress(Trimmed):
+                return self._create(definition, lease, started)
 
     def _create(self, definition: Definition, lease: Lease, started: float) -> EpochReport:
         maintainer, group = self.maintainer, definition.group
@@ -70,6 +88,33 @@ class Creation:
         with suppress(Fenced):  # the view is there; whoever leads now drops what it does not need
             maintainer.leftovers.drop_unneeded(group, lease)
         return maintainer.recorded(group, epoch, record.cut, views, started, maintainer.spark.actions - actions)
+
+    def _catch_up(self, name: str, lease: Lease) -> None:
+        """Take in what was written since the view's cut: until its commit nobody guarded the tables.
+
+        A view that cannot is taken out again, under the same lease: making one is whole or not at all, and one that fails on
+        such a row would refuse every write to come, for a row that is none of the writers'.
+        """
+        made = self.maintainer.catalog.definition(name)
+        try:
+            Together(self.maintainer).catch_up(lease)
+        except BaseException as failure:
+            self._take_out(made, failure, lease)
+            if isinstance(failure, QueryFailed | Corrupt):
+                raise _not_filled(name, str(failure)) from failure
+            raise
+
+    def _take_out(self, made: Definition, failure: BaseException, lease: Lease) -> None:
+        """Where even that fails, the caller hears that the view is there; unless he is to hear of an interrupt."""
+        try:
+            Removal(self.maintainer).take_out(made, lease)
+        except ViewkeeperError as left:
+            if isinstance(failure, ViewkeeperError):
+                raise type(left)(
+                    f'view "{made.name}" is there, but has not taken in what was written while it was made'
+                    f" ({failure.message}), and could not be removed again: {left.message}",
+                    hint="drop it, and create it again",
+                ) from failure
 
     # What must hold
 
@@ -186,7 +231,11 @@ class Creation:
 def _check_filled(name: str, views: Sequence[ViewReport]) -> None:
     error = next(view.error for view in views if view.view == name)
     if error is not None:
-        raise NotMaintainable(f'view "{name}" cannot be filled: {error}', hint="mend the rows or the query")
+        raise _not_filled(name, error)
+
+
+def _not_filled(name: str, error: str) -> NotMaintainable:
+    return NotMaintainable(f'view "{name}" cannot be filled: {error}', hint="mend the rows or the query")
 
 
 def _taken(name: str) -> NameTaken:

@@ -31,16 +31,21 @@ class Removal:
         with maintainer.leadership.of(definition.group) as lease:
             maintainer.finish(definition.group, lease)
             below = maintainer.catalog.lineage().group_below(definition.group)
-            with maintainer.catalog.going(definition.name):
-                maintainer.store.fence(definition.group, lease.term)
-                self._forget(definition)
-            maintainer.leftovers.drop_unneeded(definition.group, lease)
-            self._let_go(definition.group, lease)
+            self.take_out(definition, lease)
         while below is not None:
             with maintainer.leadership.of(below) as lower:
                 maintainer.finish(below, lower)
                 self._let_go(below, lower)
             below = maintainer.catalog.lineage().group_below(below)
+
+    def take_out(self, definition: Definition, lease: Lease) -> None:
+        """Remove a view from its group, for whoever leads it."""
+        maintainer = self.maintainer
+        with maintainer.catalog.going(definition.name):
+            maintainer.store.fence(definition.group, lease.term)
+            self._forget(definition)
+        maintainer.leftovers.drop_unneeded(definition.group, lease)
+        self._let_go(definition.group, lease)
 
     def _forget(self, definition: Definition) -> None:
         """The view that was asked for, and not one that has been made under its name since."""

@@ -43,10 +43,9 @@ class Together:
         except ViewkeeperError as failure:
             return [failure]
 
-    def catch_up(self) -> None:
-        """Take in what was written while the views were not yet guarded: waits for the writers that were under way."""
-        with self.maintainer.leadership.of(IMMEDIATE) as lease:
-            self._epoch([], lease, locking=list(self.maintainer.store.group(IMMEDIATE).committed.cut))
+    def catch_up(self, lease: Lease) -> None:
+        """Take in what was written while the tables were not yet guarded: waits for the writers that were under way."""
+        self._epoch([], lease, locking=list(self.maintainer.store.group(IMMEDIATE).committed.cut))
 
     def _epoch(self, requests: Sequence[Request], lease: Lease, locking: Sequence[str] = ()) -> list[Outcome]:
         started = time.perf_counter()
