@@ -350,7 +350,14 @@ def test_a_cut_never_goes_back(tables: vk.Database, spark: SparkSession) -> None
 
 
 def _wants_to_lead(db: vk.Database) -> bool:
-    return any(lock.locked() for lock in db._maintainer.leadership._locks.values())
+    return not all(_is_free(lock) for lock in db._maintainer.leadership._locks.copy().values())
+
+
+def _is_free(lock: threading.RLock) -> bool:
+    free = lock.acquire(blocking=False)
+    if free:
+        lock.release()
+    return free
 
 
 def test_a_leader_at_work_keeps_its_lease(tables: vk.Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,6 +385,84 @@ def test_a_leader_at_work_keeps_its_lease(tables: vk.Database, monkeypatch: pyte
             pass
     with two.of("g") as lease:
         assert lease.holder == two.holder
+
+
+def test_an_interrupt_while_the_lease_begins_to_be_kept_gives_it_back(
+    tables: vk.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found: it left a thread that renewed the lease for the life of the process, and nobody could lead any more."""
+    start = threading.Thread.start
+
+    def interrupted(self: threading.Thread) -> None:
+        start(self)
+        raise KeyboardInterrupt
+
+    store = store_of(tables)
+    store.create_group("g")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt), Leadership(store).of("g"):
+            pass
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("lease of")]
+    with Leadership(store, timeout=0.0).of("g"):
+        pass
+
+
+def test_an_interrupt_before_the_lease_begins_to_be_kept_gives_it_back(
+    tables: vk.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(tables)
+    store.create_group("g")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", _interrupt)
+        with pytest.raises(KeyboardInterrupt), Leadership(store).of("g"):
+            pass
+    with Leadership(store, timeout=0.0).of("g"):
+        pass
+
+
+def test_an_interrupt_right_after_its_turn_has_come_leaves_the_turn_to_other_threads(tables: vk.Database) -> None:
+    """Found: the lock stayed taken."""
+    store = store_of(tables)
+    store.create_group("g")
+    leader, lock = Leadership(store, timeout=0.0), threading.RLock()
+    leader._locks["g"] = InterruptedLock(lock)  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt), leader.of("g"):
+        pass
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(_is_free, lock).result(TIMEOUT)
+
+
+def test_a_thread_whose_turn_does_not_come_leaves_it_to_the_one_that_has_it(tables: vk.Database) -> None:
+    store = store_of(tables)
+    store.create_group("g")
+    leader = Leadership(store, timeout=0.0)
+
+    def lead() -> None:
+        with leader.of("g"):
+            pass
+
+    with ThreadPoolExecutor(1) as pool:
+        with leader.of("g"):
+            for _ in range(2):
+                with pytest.raises(Busy):
+                    pool.submit(lead).result(TIMEOUT)
+        pool.submit(lead).result(TIMEOUT)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+class InterruptedLock:
+    """An interrupt comes as soon as it is taken."""
+
+    def __init__(self, lock: threading.RLock) -> None:
+        self.lock, self.release = lock, lock.release
+
+    def acquire(self, timeout: float) -> bool:
+        assert self.lock.acquire(timeout=timeout)
+        raise KeyboardInterrupt
 
 
 # Reading

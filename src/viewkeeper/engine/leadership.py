@@ -11,7 +11,6 @@ import socket
 import threading
 import time
 import uuid
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ class Leadership:
     timeout: float = 30.0
     _mark: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
     _last: dict[str, int] = field(default_factory=dict)
-    _locks: defaultdict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
+    _locks: dict[str, threading.RLock] = field(default_factory=dict)
 
     @property
     def holder(self) -> str:
@@ -55,13 +54,16 @@ class Leadership:
     @contextmanager
     def _alone(self, group: str) -> Iterator[None]:
         """One thread at a time: to the store the threads of a process are one holder, and it would let both in."""
-        lock = self._locks[group]
-        if not lock.acquire(timeout=self.timeout):
-            raise _busy(group)
+        lock = self._locks.setdefault(group, threading.RLock())
         try:
+            if not lock.acquire(timeout=self.timeout):  # inside: an interrupt comes right after it too
+                raise _busy(group)
             yield
         finally:
-            lock.release()
+            try:  # noqa: SIM105 (an interrupt in `suppress` would come before the release)
+                lock.release()
+            except RuntimeError:  # it is another's, and was not had in time: the lock itself knows
+                pass
 
     def _taken(self, group: str, deadline: float) -> Lease:
         pause = 0.005
@@ -79,12 +81,13 @@ class Leadership:
         """The lease, renewed until the block ends and given back then."""
         ended = threading.Event()
         thread = threading.Thread(target=self._renew, args=(lease, ended), name=f"lease of {lease.name}", daemon=True)
-        thread.start()
         try:
+            thread.start()  # inside: an interrupt comes while it waits too, and the thread would renew for ever
             yield lease
         finally:
             ended.set()
-            thread.join()
+            with suppress(RuntimeError):  # it was not seen to start: if it does, it ends at once
+                thread.join()
             with suppress(ViewkeeperError):  # it runs out by itself; what was done under it is done
                 self.store.resign(lease)
 
