@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from small import equal
 from support import store_of
-from takeovers import QUOTIENTS, SUMS, Died, Pair, at, die, lose_the_lead
+from takeovers import QUOTIENTS, SUMS, Died, Pair, at, die, keys, lose_the_lead
 
 import viewkeeper as vk
 from viewkeeper.engine.creation import Creation
 from viewkeeper.engine.epoch import Epoch
 from viewkeeper.engine.leftovers import Leftovers
 from viewkeeper.engine.spark import Spark
-from viewkeeper.errors import Conflict, Fenced, NotMaintainable
+from viewkeeper.errors import Conflict, Fenced, NotFound, NotMaintainable
 
 
 def test_a_creation_that_died_is_not_born_by_the_next_write(two: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,6 +280,51 @@ def test_a_drop_from_before_the_clock_was_set_back_holds_nobody_up(two: Pair, mo
     assert equal(other)
 
 
+def test_what_drops_of_the_dead_have_said_goes_with_the_next(two: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = two
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: 0.0)
+        said = one._catalog.going("t")
+        said.__enter__()
+    assert one._store.records("going/")
+    other.drop("t")
+    assert one._store.records("going/") == {}
+
+
+def test_a_drop_that_slept_leaves_the_table_that_took_the_name(two: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found: two drops of one table. The first made room for a new one with a view over it, and the second took that."""
+    one, other = two
+    drop = type(one._store).drop
+
+    def sleeping(self: Any, *table: Any) -> None:
+        if self is one._store:
+            monkeypatch.undo()
+            other.drop("t")
+            other.execute("CREATE TABLE t (k INT PRIMARY KEY, x STRING, y INT)")
+            other.table("t").put({"k": 7, "x": "c", "y": 3})
+        drop(self, *table)
+
+    monkeypatch.setattr(type(one._store), "drop", sleeping)
+    with pytest.raises(NotFound, match="made again"):
+        one.drop("t")
+    assert keys(other) == [7]
+    other.create_view("sums", SUMS)
+    assert equal(other)
+
+
+def test_a_drop_that_ends_does_not_take_back_what_another_has_said(two: Pair) -> None:
+    """Found: whoever had said so last, or first, the record was gone, and a view could be made over a table on its way out."""
+    one, other = two
+    for first, last in (two, two[::-1]):
+        with first._catalog.going("t"):
+            with last._catalog.going("T"):
+                pass
+            with pytest.raises(NotFound, match="being dropped"):
+                other.create_view("sums", SUMS)
+    one.create_view("sums", SUMS)
+    assert equal(other)
+
+
 def test_a_drop_that_slept_leaves_the_view_that_took_the_name(two: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = two
     one.create_view("sums", SUMS)
@@ -288,7 +333,7 @@ def test_a_drop_that_slept_leaves_the_view_that_took_the_name(two: Pair, monkeyp
 
     def sleeping(self: Any, group: str, term: int) -> None:
         fence(self, group, term)
-        if self is one._store and one._store.record("going/sums") and not slept:
+        if self is one._store and one._store.records("going/sums/") and not slept:
             slept.append(True)
             lose_the_lead(one, "on demand")
             other.drop("sums")

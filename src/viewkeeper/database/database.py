@@ -157,6 +157,7 @@ class Database:
             self._drop_view(name)
 
     def _drop_table(self, name: str) -> None:
+        """The table that has the name now, and not one that takes it while we look for views over this one."""
         from viewkeeper.engine.removal import Removal
 
         spec = self._store.table(name)
@@ -164,7 +165,7 @@ class Database:
             raise InputError(f'"{spec.name}" is a view', hint=f"DROP MATERIALIZED VIEW {spec.name}")
         Removal(self._maintainer).end_dead_creations(spec.name)
         with self._catalog.going(spec.name):
-            self._store.drop(spec.name)
+            self._store.drop(spec.name, spec.number)
 
     def _drop_view(self, name: str) -> None:
         from viewkeeper.engine.removal import Removal

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -158,9 +159,12 @@ class ViewCatalog:
         """Say that a table or view is about to be dropped, and refuse if a view stands on it, also one that is being made.
 
         Those who make views look for this after they have said what they make. A process that dies in here is forgotten.
+        Each drop says so for itself: of two at once, the first to end would else take back what the other has said.
         """
-        self.store.put_record(GOING + name.lower(), json.dumps(time.time() + GOING_SECONDS))
+        self._forget_dead_drops(name)
+        said = f"{_going(name)}{uuid.uuid4().hex}"
         try:
+            self.store.put_record(said, json.dumps(time.time() + GOING_SECONDS))
             users = [view.name for view in self.lineage(unborn=True).standing_on(name)]
             if users:
                 named = ", ".join(f'"{user}"' for user in users)
@@ -169,13 +173,15 @@ class ViewCatalog:
                 )
             yield
         finally:
-            self.store.put_record(GOING + name.lower(), None)
+            self.store.put_record(said, None)
 
     def is_going(self, name: str) -> bool:
-        """What would take longer than that was said before the machine's clock was set back."""
-        until = self.store.record(GOING + name.lower())
-        now = time.time()
-        return until is not None and now < float(json.loads(until)) <= now + GOING_SECONDS
+        return any(_is_alive(until) for until in self.store.records(_going(name)).values())
+
+    def _forget_dead_drops(self, name: str) -> None:
+        for said, until in self.store.records(_going(name)).items():
+            if not _is_alive(until):
+                self.store.put_record(said, None)
 
     # Stopped views
 
@@ -219,6 +225,17 @@ class ViewCatalog:
         if stop is not None:
             self.store.put_record(STOP + definition.name, None, expected=stop)
         return True
+
+
+def _going(name: str) -> str:
+    """What the records of those who drop something begin with."""
+    return f"{GOING}{name.lower()}/"
+
+
+def _is_alive(until: str) -> bool:
+    """What would take longer than a drop may was said before the machine's clock was set back."""
+    now = time.time()
+    return now < float(json.loads(until)) <= now + GOING_SECONDS
 
 
 def _stop_text(stop: Stop | None) -> str | None:

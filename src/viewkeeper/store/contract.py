@@ -218,8 +218,11 @@ class Store(Protocol):
     def create(self, spec: TableSpec) -> None:
         """Make an empty table. `NameTaken` if the name is in use, whatever its case."""
 
-    def drop(self, table: str) -> None:
-        """Remove a table, its rows and its log. A writer that comes later gets `NotFound`; none writes into the void."""
+    def drop(self, table: str, number: int | None = None) -> None:
+        """Remove a table, its rows and its log. A writer that comes later gets `NotFound`; none writes into the void.
+
+        With `number`, only the table of that number: `NotFound`, with nothing done, if another has its name by now.
+        """
 
     def table(self, name: str) -> TableSpec:
         """The table of that name, whatever the case of its letters; `NotFound` lists what there is."""

@@ -125,8 +125,9 @@ class MemoryStore:
         )
 
     @_locked
-    def drop(self, table: str) -> None:
-        self._table(table)
+    def drop(self, table: str, number: int | None = None) -> None:
+        if number not in (None, self._table(table).spec.number):
+            raise NotFound(f'table "{table}" was dropped and made again by another process', hint="drop that one too")
         del self._tables[table.lower()]
 
     @_locked

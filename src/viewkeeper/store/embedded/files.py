@@ -210,9 +210,14 @@ class Files:
                     connection.execute(statement)
                 connection.execute("UPDATE state SET fence = ?", parameters(fence))
 
-    def drop(self, name: str) -> None:
+    def drop(self, name: str, number: int | None = None) -> None:
         """The record decides. Whoever still has a region's lock after the timeout may write there until the drop is finished."""
         entry = self.catalog.find(name)
+        if number not in (None, entry.number):
+            raise NotFound(
+                f'table "{name}" was dropped and made again by another process',
+                hint="drop that one too, if it is to go",
+            )
         self.catalog.mark_dropped(entry.number)
         with suppress(Busy):  # it is dropped, and whoever comes next finishes it
             self.finish_drop(entry)

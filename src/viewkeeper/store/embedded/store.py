@@ -95,8 +95,8 @@ class EmbeddedStore:
     def create(self, spec: TableSpec) -> None:
         self._files.create(spec)
 
-    def drop(self, table: str) -> None:
-        self._files.drop(table)
+    def drop(self, table: str, number: int | None = None) -> None:
+        self._files.drop(table, number)
 
     def table(self, name: str) -> TableSpec:
         return self._files.current([self._files.entry(name)])[0].spec

@@ -129,6 +129,20 @@ class TableContract(StoreFixtures):
         with pytest.raises(NotFound):
             handle.number("pairs")
 
+    def test_a_table_made_again_is_not_dropped_for_the_one_before(self, store: Store, other: Store) -> None:
+        created(store, PAIRS)
+        first = other.table("pairs").number
+        store.drop("pairs", first)
+        with pytest.raises(NotFound):
+            other.drop("pairs", first)
+        created(store, PAIRS)
+        store.write([put(PAIRS, (1, "a"))])
+        with pytest.raises(NotFound, match="made again"):
+            other.drop("pairs", first)
+        assert everything(other, "pairs") == [(1, "a")]
+        other.drop("PAIRS", store.number("pairs"))
+        assert store.tables() == []
+
     def test_a_table_made_again_is_asked_by_its_own_key(self, store: Store, other: Store) -> None:
         """By whoever has looked at it, though they had read the one before."""
         created(store, PAIRS)
