@@ -444,9 +444,10 @@ def test_a_file_that_goes_while_it_is_opened_is_not_left_open(tmp_path: Path, mo
         begun.append(database)
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(adbc_driver_manager, "AdbcConnection", fail)
+    monkeypatch.setattr(adbc_driver_manager, "AdbcConnection", fail)
+    with pytest.raises(KeyboardInterrupt):
         Connection(tmp_path / "one.db", synchronous="OFF", timeout=0.0, create=True)
+    monkeypatch.undo()
     with pytest.raises(adbc_driver_manager.Error):
         adbc_driver_manager.AdbcConnection(begun[0])
 
