@@ -82,6 +82,26 @@ def test_a_mended_view_is_mended_even_if_the_epoch_is_run_twice(
     assert equal(tables)
 
 
+def test_a_view_that_would_have_stopped_in_an_epoch_that_was_undone_has_not(tables: vk.Database) -> None:
+    """Found: it was on record as stopped, and from the next commit on those above it waited for it."""
+    tables.create_view("q", "SELECT id, 100 DIV v AS q FROM t")
+    tables.create_view("other", "SELECT k FROM u")
+    tables.create_view("above", "SELECT q, COUNT(*) AS n FROM q GROUP BY q", refresh="every 1000 seconds")
+    tables.table("t").put(row(4, "c", 0))
+    with pytest.raises(vk.NotMaintainable):
+        tables.create_view("never", "SELECT 7 DIV v AS r FROM t")
+    assert [status.failure for status in tables.status()] == [None] * 3
+    tables.table("t").put(row(4, "c", 4))
+    tables.drop("other")
+    assert store_of(tables).records("stop/") == {}
+    assert tables.refresh("above").failed == {}
+    assert tables.refresh().failed == {}
+    assert equal(tables)
+    tables.table("t").put(row(4, "c", 0))
+    assert set(tables.refresh().failed) == {"q", "above"}
+    assert equal(tables)
+
+
 @pytest.mark.parametrize("query", [BY_K, NESTED])
 @pytest.mark.parametrize("moment", ["commit", "withdraw"])
 @pytest.mark.parametrize("times", [1, 2])

@@ -314,7 +314,7 @@ class Database:
             committed.epoch,
             waiting.changes,
             None if last is None else next(view for view in last.views if view.view == definition.name),
-            None if stop is None else stop.error,
+            stop.error if stop is not None and stop.stands_at(committed.epoch) else None,
             rows=self._store.count(definition.name, weight=COUNT if summary.counted else None),
             lag=waiting.seconds,
             refreshed=None if last is None else last.finished,

@@ -206,18 +206,21 @@ class Maintainer:
             self.catalog.set_stop(view.name, partial(Stop.distrusted, at=self.store.group(view.group).committed))
 
     def _forget_undone(self, group: str) -> None:
-        """An epoch that was to bring a view back and was undone did not. Nothing is under way here, so none can still do it.
+        """What was noted in an epoch that was undone has not happened: neither that a view stopped, nor that it came back.
 
-        Before the next commit: epochs are numbered on, and to a later one the note would say that the view had come back.
+        Before the next commit: epochs are numbered on, and to a later one the note would say that it had. Notes are made while
+        their epoch is running. So of those that were there before we looked where the group is, one whose epoch is neither
+        running nor committed is of an epoch that was undone, whatever others have done since.
         """
         stops = self.catalog.stops()
-        if not any(stop.mended is not None for stop in stops.values()):
+        state = self.store.group(group)
+        left = {name: stop.at(state.committed.epoch) for name, stop in stops.items()}
+        if state.running is not None or left == stops:
             return
         own = {definition.name for definition in self.catalog.definitions() if definition.group == group}
-        committed = self.store.group(group).committed.epoch
         for name, stop in stops.items():
-            if name in own and stop.mended is not None and stop.mended > committed:
-                self.catalog.change_stop(name, stop, replace(stop, mended=None))
+            if name in own and left[name] != stop:
+                self.catalog.change_stop(name, stop, left[name])
 
 
 def _returned(epoch: Epoch, views: Sequence[ViewReport]) -> list[str]:

@@ -65,6 +65,12 @@ class Stop:
         """Whether the view had not come back by an epoch of its group."""
         return self.epoch <= epoch and not self.is_over_at(epoch)
 
+    def at(self, committed: int) -> Stop | None:
+        """What is left of the record where no epoch after this one has happened. What was found damaged then is so now."""
+        if self.epoch > committed and not self.damaged:
+            return None
+        return self if self.mended is None or self.mended <= committed else replace(self, mended=None)
+
     def is_over_at(self, epoch: int) -> bool:
         return self.mended is not None and self.mended <= epoch
 
