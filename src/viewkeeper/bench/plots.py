@@ -79,7 +79,7 @@ def _save(plot: Plot, written: Mapping[str, Any], folder: Path, stem: str) -> li
         axes.set_title(plot.asked(written["sizes"]), loc="left", fontsize=12.5, fontweight="bold", pad=12 + above)
         axes.set_xlabel(plot.x)
         axes.set_ylabel(plot.y)
-        figure.supxlabel(_footnote(written), x=0.995, ha="right", fontsize=7.5, color="#777777")
+        figure.supxlabel(_footnote(plot, written), x=0.995, ha="right", fontsize=7.5, color="#777777")
         paths = [folder / f"{file_stem(stem, plot)}.{kind}" for kind in ("png", "svg")]
         for path in paths:
             stamp = {"Date": None} if path.suffix == ".svg" else {}
@@ -87,10 +87,12 @@ def _save(plot: Plot, written: Mapping[str, Any], folder: Path, stem: str) -> li
     return paths
 
 
-def _footnote(written: Mapping[str, Any]) -> str:
+def _footnote(plot: Plot, written: Mapping[str, Any]) -> str:
     machine = written["machine"]
     facts = f"{machine['cores']} cores, {machine['memory_mb'] / 1024:.0f} GB, {written['started'][:10]}"
-    return f"medians; thin lines reach from the least to the greatest repetition; {facts}"
+    if plot.kind in (Kind.LINES, Kind.BARS):
+        return f"medians; thin lines reach from the least to the greatest repetition; {facts}"
+    return f"medians; {facts}" if plot.kind is Kind.STACKS else facts
 
 
 def _draw(plot: Plot, written: Mapping[str, Any], axes: Axes) -> int:
