@@ -5,6 +5,7 @@ The same results give the same files, byte for byte. A failed line is not drawn.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,9 @@ GAP = 0.055
 
 LEGEND_ROW = 21
 """Points that a row of the legend takes, between the picture and its title."""
+
+LETTERS = 80
+"""That have room side by side below the picture: names are broken into lines where they would meet."""
 
 MOST_LABELS = 20
 """With more bars than these, figures above them would lie on one another."""
@@ -222,7 +226,8 @@ def _bars(plot: Plot, series: Mapping[str, Sequence[Point]], axes: Axes) -> int:
         )
         if len(places) * len(series) <= MOST_LABELS:
             axes.bar_label(bars, [_rounded(y) for y in ys], fontsize=7.5, padding=2)
-    axes.set_xticks(range(len(places)), places, rotation=20 if len(places) > 6 else 0)
+    room = max(8, LETTERS // len(places))
+    axes.set_xticks(range(len(places)), [textwrap.fill(place, room, break_long_words=False) for place in places])
     _scale(plot, axes, [])
     return _legend(axes, len(series), in_a_row=4) if len(series) > 1 else 0
 
