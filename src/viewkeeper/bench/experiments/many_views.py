@@ -37,7 +37,7 @@ def sizes(settings: Settings) -> dict[str, int]:
         "groups": settings.size(1_000, 100),
         "operations": settings.size(100_000, 1_000),
         "views": (QUICK if settings.quick else STEPS)[-1],
-        "repetitions": 2 if settings.quick else 5,
+        "repetitions": 2 if settings.quick else 3,
     }
 
 

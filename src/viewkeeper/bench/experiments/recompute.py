@@ -48,7 +48,7 @@ def sizes(settings: Settings) -> dict[str, int]:
         "partners": settings.size(100_000, 2_000),
         "changes": min(CHANGES, steps[0] // 10),
         "epochs": 1 if settings.quick else EPOCHS,
-        "crossover_rows": settings.size(500_000, 20_000),
+        "crossover_rows": settings.size(250_000, 20_000),
         "repetitions": 1 if settings.quick else 3,
     }
 
@@ -63,7 +63,7 @@ def measure(settings: Settings) -> Iterator[Finding]:
         tables = settings.shared.tables(step, size["partners"])
         yield from _at(settings, base, tables, step, size)
         yield proved(f"{step:,} rows, rows compared", partial(same_as_arrow, tables, (VIEW,)))
-    with _made(settings, size["crossover_rows"], size) as tables:
+    with _made(settings, "crossover", size["crossover_rows"], size) as tables:
         settings.shared.have(tables, VIEW)
         yield from _crossover(tables, Recompute(base, settings.shared.exported(tables)), size)
         yield proved("crossover, rows verified", partial(verified, tables.db, [VIEW.name]))
@@ -71,13 +71,13 @@ def measure(settings: Settings) -> Iterator[Finding]:
 
 def _own(settings: Settings, base: SparkSession, rows: int, size: dict[str, int]) -> Iterator[Outcome]:
     """Tables that nobody else needs."""
-    with _made(settings, rows, size) as tables:
+    with _made(settings, str(rows), rows, size) as tables:
         yield from _at(settings, base, tables, rows, size)
         yield proved(f"{rows:,} rows, rows verified", partial(verified, tables.db, [VIEW.name]))
 
 
-def _made(settings: Settings, rows: int, size: dict[str, int]) -> closing[Tables]:
-    return closing(Tables(settings.folder / f"{rows}.vk", rows, min(rows, size["partners"]), settings.seed))
+def _made(settings: Settings, name: str, rows: int, size: dict[str, int]) -> closing[Tables]:
+    return closing(Tables(settings.folder / f"{name}.vk", rows, min(rows, size["partners"]), settings.seed))
 
 
 def _at(settings: Settings, base: SparkSession, tables: Tables, rows: int, size: dict[str, int]) -> Iterator[Outcome]:
